@@ -1,0 +1,19 @@
+/* compiler.h: the compiler extensions the library uses, under names of its own. */
+#ifndef ATTN_BASE_COMPILER_H
+#define ATTN_BASE_COMPILER_H
+
+#if defined(__GNUC__)
+#define ATTN__INLINE static inline __attribute__((always_inline, unused))
+#define ATTN__NOINLINE __attribute__((noinline))
+#define ATTN__PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define ATTN__ALIGNED(n) __attribute__((aligned(n)))
+#define ATTN__PREFETCH(p) __builtin_prefetch(p)
+#else
+#define ATTN__INLINE static inline
+#define ATTN__NOINLINE
+#define ATTN__PRINTF(f, a)
+#define ATTN__ALIGNED(n) _Alignas(n)
+#define ATTN__PREFETCH(p) ((void)(p))
+#endif
+
+#endif
