@@ -38,11 +38,22 @@ function(attn_test_program target source)
                           RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endfunction()
 
+# A wrapper and arguments come from the environment when the test runs (see scripts/test.sh), so that
+# one build serves every kernel set and every length of run. --cases goes only where it is understood.
+set(test_shell [=[exec $ATTN_TEST_WRAPPER "$@" $ATTN_TEST_ARGS]=])
+
 if(ATTN_TESTS)
     foreach(source IN LISTS test_sources)
         get_filename_component(name ${source} NAME_WE)
         attn_test_program(${name} ${source})
-        add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+        set(shell "${test_shell}")
+        file(STRINGS ${source} takes_cases REGEX "\"--cases\"")
+        if(takes_cases)
+            string(APPEND shell " $ATTN_TEST_CASES")
+        endif()
+        add_test(NAME ${name}
+                 COMMAND sh -c "${shell}" sh ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${name}>
+                 WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
         set_tests_properties(${name} PROPERTIES TIMEOUT ${ATTN_TEST_TIMEOUT})
     endforeach()
 

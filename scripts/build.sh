@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Configures a preset (in its own folder, see CMakePresets.json) and builds it.
+#
+#     scripts/build.sh PRESET [cmake options]
+#
+# Without cmocka the tests are left out, so that users need not have it. ATTN_JOBS: compilers at once.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+preset=$1
+shift
+options=()
+[[ $* == *ATTN_TESTS* ]] || pkg-config --exists cmocka || options+=(-DATTN_TESTS=OFF)
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! cmake --preset "$preset" "${options[@]}" "$@" >"$log" 2>&1; then
+    cat "$log" >&2
+    exit 1
+fi
+cmake --build --preset "$preset" -j "${ATTN_JOBS:-$(nproc)}"

@@ -1,0 +1,287 @@
+#!/usr/bin/env bash
+# Runs the checks, in named stages.
+#
+#     scripts/check.sh                  all that CI runs
+#     scripts/check.sh asan lint        these
+#     scripts/check.sh ^aarch64         all that CI runs but this
+#     scripts/check.sh full             the long ones
+#     scripts/check.sh list             their names, and what they do
+#
+# One line a stage, with its time; its log is build-check/STAGE.log, and the end of it is shown if the
+# stage fails. The last line is `N passed, N failed, N skipped`: stages, and the tests they ran.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+logs=build-check
+export ATTN_JOBS=${ATTN_JOBS:-$(nproc)}
+
+# name      set    seconds allowed   what it shows
+stages='
+deps        ci     900    packages for everything below are there
+build       ci     300    release build without a warning
+test        ci     420    fast tier: every test program and command line script
+lint        ci     120    layers, forbidden calls, headers alone, exported symbols, links
+format      ci     60     clang-format changes nothing
+bare        ci     180    cc alone builds the core: gcc and clang, -O0 and -O2
+install     ci     180    examples, C and C++, build and run against the installed package
+cli         ci     180    command line scripts again, from another folder, TMPDIR with a space
+demo        ci     180    make demo
+clang       ci     420    fast tier as clang compiles it
+sets        ci     420    fast tier capped to each kernel set
+asan        ci     600    fast tier under AddressSanitizer and UndefinedBehaviorSanitizer
+tsan        ci     600    fast tier under ThreadSanitizer
+fuzz_smoke  ci     300    20,000 runs of every fuzz target
+aarch64     ci     600    cross build; kernels and some more tests under qemu
+valgrind    full   14400  fast tier under memcheck: no error, no leak
+mutants     full   14400  tests notice every mutant of the code
+fuzz        full   14400  1,000,000 runs of every fuzz target
+million     full   43200  1,000,000 random forward cases
+'
+
+# --- Stages: each runs in its own process with its output in a log ---------------------------------
+
+werror=-DATTN_WERROR=ON
+
+stage_deps()
+{
+    scripts/deps.sh build test demo check
+}
+
+stage_build()
+{
+    scripts/build.sh release $werror
+}
+
+stage_test()
+{
+    stage_build && scripts/test.sh build
+}
+
+stage_lint()
+{
+    stage_build && scripts/lint.sh build
+}
+
+stage_format()
+{
+    git ls-files '*.c' '*.h' '*.cpp' | xargs clang-format --dry-run -Werror
+}
+
+stage_bare()
+{
+    tests/install/bare.sh
+}
+
+stage_install()
+{
+    stage_build && tests/install/run.sh build
+}
+
+stage_cli()
+{
+    local program script
+    stage_build || return
+    program=$PWD/build/attn
+    export TMPDIR="$PWD/$logs/a folder"
+    rm -rf "$TMPDIR" && mkdir -p "$TMPDIR"
+    for script in "$PWD"/tests/cli/*.sh; do
+        [[ ${script##*/} == lib.sh ]] || (cd / && bash "$script" "$program") || return
+    done
+}
+
+stage_demo()
+{
+    make --no-print-directory demo
+}
+
+stage_clang()
+{
+    scripts/build.sh clang $werror && ATTN_TEST_CASES="--cases 5000" scripts/test.sh build-clang
+}
+
+# The widest set that this machine has is what every other stage runs.
+stage_sets()
+{
+    local set
+    stage_build || return
+    for set in scalar avx2; do
+        echo "=== $set"
+        ATTN_TEST_ARGS="--set $set" ATTN_TEST_CASES="--cases 5000" \
+            scripts/test.sh build -E '^cli_' || return
+    done
+}
+
+stage_asan()
+{
+    export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+    export UBSAN_OPTIONS=print_stacktrace=1
+    scripts/build.sh asan $werror && ATTN_TEST_CASES="--cases 2000" scripts/test.sh build-asan
+}
+
+# ThreadSanitizer needs the memory layout that address randomisation may disturb.
+stage_tsan()
+{
+    local fixed=()
+    setarch -R true 2>/dev/null && fixed=(setarch -R)
+    export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+    scripts/build.sh tsan $werror &&
+        ATTN_TEST_CASES="--cases 500" "${fixed[@]}" scripts/test.sh build-tsan -E '^cli_'
+}
+
+# Runs every fuzz target $1 times, from its seeds in tests/fuzz/corpus/NAME.
+fuzz()
+{
+    local target name corpus count=0
+    scripts/build.sh fuzz $werror || return
+    for target in build-fuzz/tests/fuzz_*; do
+        name=${target##*/fuzz_}
+        corpus=build-fuzz/corpus/$name
+        mkdir -p "$corpus"
+        [[ -d tests/fuzz/corpus/$name ]] && cp -n tests/fuzz/corpus/"$name"/* "$corpus"/
+        "$target" -runs="$1" -timeout=20 -rss_limit_mb=4096 -artifact_prefix=build-fuzz/ \
+            -print_final_stats=1 "$corpus" </dev/null || return
+        count=$((count + 1))
+    done
+    [[ $count -gt 0 ]] && echo "$count passed, 0 failed, 0 skipped"
+}
+
+stage_fuzz_smoke()
+{
+    fuzz 20000
+}
+
+stage_fuzz()
+{
+    fuzz 1000000
+}
+
+# cmocka has no cross package that can stand beside the native one without changing the system's
+# architectures, so the package is unpacked into the build folder.
+aarch64_root()
+{
+    local root=$PWD/build-aarch64/root apt=$PWD/build-aarch64/apt options package
+    [[ -e $root/usr/include/cmocka.h ]] && return
+    mkdir -p "$root" "$apt"/lists/partial "$apt"/archives/partial
+    options=(-q -o APT::Architectures::=arm64 -o Dir::State="$apt" -o Dir::Cache="$apt"
+             -o Dir::State::status=/var/lib/dpkg/status -o APT::Sandbox::User=root)
+    apt-get "${options[@]}" update || return
+    (cd "$apt" && apt-get "${options[@]}" download libcmocka0:arm64 libcmocka-dev:arm64) || return
+    for package in "$apt"/*.deb; do
+        dpkg -x "$package" "$root" || return
+    done
+    rm -rf "$apt"
+}
+
+stage_aarch64()
+{
+    aarch64_root &&
+        scripts/build.sh aarch64 $werror -DATTN_TESTS=ON \
+            -DATTN_AARCH64_ROOT="$PWD/build-aarch64/root" &&
+        ATTN_TEST_CASES="--cases 200" scripts/test.sh build-aarch64 \
+            -R '^test_(kernels|differential|half|pool|properties)$'
+}
+
+# Valgrind hides AVX-512, so this also runs what a machine without it would choose.
+stage_valgrind()
+{
+    scripts/deps.sh full && scripts/build.sh debug $werror -DATTN_TEST_TIMEOUT=7200 &&
+        ATTN_TEST_CASES="--cases 200" \
+        ATTN_TEST_WRAPPER="valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=all \
+            --errors-for-leak-kinds=all" \
+            scripts/test.sh build-debug -E '^cli_'
+}
+
+stage_mutants()
+{
+    stage_build && tests/mutants.sh
+}
+
+stage_million()
+{
+    stage_build && build/tests/test_differential --cases 1000000
+}
+
+# --- Driver ----------------------------------------------------------------------------------------
+
+# Names of the stages of set $1.
+names()
+{
+    awk -v set="$1" '$2 == set { print $1 }' <<<"$stages"
+}
+
+known()
+{
+    awk -v name="$1" '$1 == name { found = 1 } END { exit !found }' <<<"$stages" || {
+        echo "check.sh: no stage '$1'; scripts/check.sh list shows them" >&2
+        exit 2
+    }
+}
+
+# Adds the totals lines of log $1 to passed, failed and skipped. Those of single programs are indented.
+add_totals()
+{
+    local line
+    line=$(grep -aE '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$' "$1" |
+        awk '{ p += $1; f += $3; s += $5 } END { print p + 0, f + 0, s + 0 }')
+    read -r stage_passed stage_failed stage_skipped <<<"$line"
+    passed=$((passed + stage_passed))
+    failed=$((failed + stage_failed))
+    skipped=$((skipped + stage_skipped))
+}
+
+run_stage()
+{
+    local name=$1 log=$logs/$1.log limit start verdict=passed status
+    limit=$(awk -v name="$name" '$1 == name { print $3 }' <<<"$stages")
+    start=$SECONDS
+    timeout --kill-after=10 "$limit" bash scripts/check.sh --stage "$name" >"$log" 2>&1 </dev/null
+    status=$?
+    add_totals "$log"
+    if [[ $status -eq 0 && $stage_failed -eq 0 ]]; then
+        passed=$((passed + 1))
+    else
+        verdict=FAILED
+        [[ $status -eq 124 ]] && verdict="FAILED (over $limit s)"
+        failed=$((failed + 1))
+        failures+=("$name")
+        echo "--- end of $log"
+        tail -n 40 "$log"
+        echo "---"
+    fi
+    printf '%-11s %-7s %4d s   %d passed, %d failed, %d skipped within\n' "$name" "$verdict" \
+        $((SECONDS - start)) "$stage_passed" "$stage_failed" "$stage_skipped"
+}
+
+if [[ ${1:-} == --stage ]]; then
+    "stage_$2"
+    exit
+fi
+if [[ ${1:-} == list ]]; then
+    awk 'NF { printf "%-11s %-5s", $1, $2; for (i = 4; i <= NF; i++) printf " %s", $i; print "" }' \
+        <<<"$stages"
+    exit
+fi
+
+chosen=()
+left_out=" "
+for argument in "$@"; do
+    if [[ $argument == full ]]; then
+        chosen+=($(names full))
+    elif [[ $argument == ^* ]]; then
+        known "${argument#^}"
+        left_out+="${argument#^} "
+    else
+        known "$argument"
+        chosen+=("$argument")
+    fi
+done
+[[ ${#chosen[@]} -eq 0 ]] && chosen=($(names ci))
+
+mkdir -p "$logs"
+passed=0 failed=0 skipped=0 failures=()
+for name in "${chosen[@]}"; do
+    [[ $left_out == *" $name "* ]] || run_stage "$name"
+done
+echo "In all $((SECONDS / 60)) min $((SECONDS % 60)) s. ${failures[*]:+Failed: ${failures[*]}}"
+echo "$passed passed, $failed failed, $skipped skipped"
+[[ $failed -eq 0 ]]
