@@ -68,8 +68,15 @@ else
 fi
 
 echo "Installing: ${missing[*]}"
-apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 "$@"; }
-if ! { apt update && apt install -y --no-install-recommends "${missing[@]}"; } </dev/null; then
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt()
+{
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get -q -o DPkg::Lock::Timeout=300 "$@" </dev/null >>"$log" 2>&1
+}
+if ! apt update || ! apt install -y --no-install-recommends "${missing[@]}"; then
+    tail -n 20 "$log" >&2
     echo "Installing failed. Run as root:" >&2
     echo "$install" >&2
     exit 1

@@ -22,7 +22,7 @@ ctest --test-dir "$build" -j "${ATTN_JOBS:-$(nproc)}" --output-on-failure --no-t
 status=${PIPESTATUS[0]}
 [[ -f $log ]] || exit 1
 
-awk '
+awk -v status="$status" '
     /^[0-9]+\/[0-9]+ Testing: /             { name = $3; line = "" }
     /[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { line = $0 }
     /^Test (Passed|Failed|Not Run)|^Test timeout|^\*\*\* Exception|^Exception/ { verdict = $0 }
@@ -39,5 +39,9 @@ awk '
             print "FAILED " name
         passed += p; failed += f; skipped += s; verdict = ""
     }
-    END { printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped }' "$log"
+    END {
+        if (status != 0 && failed == 0)
+            failed = 1
+        printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
+    }' "$log"
 exit $status
