@@ -2,6 +2,14 @@
 #ifndef ATTN_BASE_COMPILER_H
 #define ATTN_BASE_COMPILER_H
 
+#if defined(__clang__)
+#define ATTN__UNROLL _Pragma("clang loop unroll(full)")
+#elif defined(__GNUC__)
+#define ATTN__UNROLL _Pragma("GCC unroll 16")
+#else
+#define ATTN__UNROLL
+#endif
+
 #if defined(__GNUC__)
 #define ATTN__INLINE static inline __attribute__((always_inline, unused))
 #define ATTN__NOINLINE __attribute__((noinline))

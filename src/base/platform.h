@@ -1,0 +1,17 @@
+/* platform.h: questions to the operating system. */
+#ifndef ATTN_BASE_PLATFORM_H
+#define ATTN_BASE_PLATFORM_H
+
+#include <stdint.h>
+
+/* CPUs this process may use: the smaller of its affinity set and its cgroup quota, rounded up; at
+ * least 1. */
+int attn__usable_cpus(void);
+
+/* A number that differs between a process and the children it forks. */
+int64_t attn__process(void);
+
+/* Lets another thread run. */
+void attn__yield(void);
+
+#endif

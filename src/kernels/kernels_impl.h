@@ -1,0 +1,85 @@
+/* kernels_impl.h: all kernels of one set. Included once by each kernels_<set>.c, after its
+ * vec_<set>.h and with SET defined; ends with the table attn__kernels_<set>. */
+#include "src/base/compiler.h"
+#include "src/kernels/kernels.h"
+
+#include <math.h>
+#include <string.h>
+
+#define PASTE_(a, b) a##b
+#define PASTE(a, b) PASTE_(a, b)
+#define STRING_(a) #a
+
+#define REAL float
+#define VEC vf
+#define V(name) vf_##name
+#define K(name) name##_f32
+#define LANES VF_LANES
+#define NV VF_NV
+#define REAL_TYPE ATTN_F32
+#define HAS_HALF 1
+/* 1.5 * 2^23 + 127: x + MAGIC holds round(x) + 127 in its low bits, for |x| < 2^21. */
+#define MAGIC 12583039.0f
+#define LOG2E 0x1.715476p+0f
+#define CAP_LIMIT 64.0f
+/* (2^f - 1) / f on [-1/2, 1/2], near-minimax; with float coefficients 1 + f q(f) is within 9.2e-9 of
+ * 2^f, relative (interpolation at Chebyshev nodes in 60 digits). */
+#define EXP2_DEGREE 6
+#define EXP2_COEFFICIENTS                                                                          \
+    0x1.62e430p-1f, 0x1.ebfbe0p-3f, 0x1.c6af6cp-5f, 0x1.3b2a54p-7f, 0x1.5f0890p-10f,              \
+        0x1.44138ap-13f
+#include "src/kernels/kernels_real.h"
+
+#define REAL double
+#define VEC vd
+#define V(name) vd_##name
+#define K(name) name##_f64
+#define LANES VD_LANES
+#define NV VD_NV
+#define REAL_TYPE ATTN_F64
+#define HAS_HALF 0
+#define MAGIC 6755399441056767.0 /* 1.5 * 2^52 + 1023 */
+#define LOG2E 0x1.71547652b82fep+0
+#define CAP_LIMIT 128.0
+/* The same, within 2.0e-17. */
+#define EXP2_DEGREE 11
+#define EXP2_COEFFICIENTS                                                                          \
+    0x1.62e42fefa39efp-1, 0x1.ebfbdff82c598p-3, 0x1.c6b08d704a0c2p-5, 0x1.3b2ab6fba1ddap-7,        \
+        0x1.5d87fe78a5276p-10, 0x1.430913096fd9fp-13, 0x1.ffcbfc670dcd4p-17,                       \
+        0x1.62bfd47773353p-20, 0x1.b524fae627834p-24, 0x1.e6063f7217bc6p-28,                       \
+        0x1.e9d3fe3952179p-32
+#include "src/kernels/kernels_real.h"
+
+static uint64_t keep_bits(const uint8_t *bytes, size_t n)
+{
+    uint64_t bits = 0;
+    size_t i = 0;
+
+#ifdef KEEP_BITS_VECTOR
+    for (; i + KEEP_BITS_VECTOR <= n; i += KEEP_BITS_VECTOR)
+        bits |= vec_keep_bits(bytes + i) << i;
+#endif
+    for (; i < n; i++)
+        bits |= (uint64_t)(bytes[i] != 0) << i;
+    return bits;
+}
+
+static float plain_multiply_add(float a, float b, float c)
+{
+    return a * b + c;
+}
+
+#define FILL_F32(ret, name, args) name##_f32,
+#define FILL_F64(ret, name, args) name##_f64,
+const attn__kernels PASTE(attn__kernels_, SET);
+const attn__kernels PASTE(attn__kernels_, SET) = {
+    .set = SET_ID,
+    .f32 = {ATTN__KERNEL_LIST(FILL_F32, float)},
+    .f64 = {ATTN__KERNEL_LIST(FILL_F64, double)},
+    .keep_bits = keep_bits,
+    .plain_multiply_add = plain_multiply_add,
+};
+
+#ifdef TARGET_PUSHED
+#pragma clang attribute pop
+#endif

@@ -1,0 +1,149 @@
+/* vec_avx2.h: the vector vocabulary (see vec_avx512.h) for AVX2 with FMA and F16C. */
+#if defined(__clang__)
+#pragma clang attribute push(                                                                      \
+    __attribute__((target("avx2,fma,f16c,bmi,bmi2"))), apply_to = function)
+#define TARGET_PUSHED /* kernels_impl.h ends it */
+#else
+#pragma GCC target("avx2,fma,f16c,bmi,bmi2")
+#endif
+#include <immintrin.h>
+#include <math.h>
+#include <stdint.h>
+
+#define VF_LANES 8
+#define VF_NV 2
+#define VD_LANES 4
+#define VD_NV 2
+typedef __m256 vf;
+typedef __m256d vd;
+
+#define vf_zero() _mm256_setzero_ps()
+#define vf_set1(x) _mm256_set1_ps(x)
+#define vf_load(p) _mm256_loadu_ps(p)
+#define vf_store(p, a) _mm256_storeu_ps(p, a)
+#define vf_add(a, b) _mm256_add_ps(a, b)
+#define vf_sub(a, b) _mm256_sub_ps(a, b)
+#define vf_mul(a, b) _mm256_mul_ps(a, b)
+#define vf_div(a, b) _mm256_div_ps(a, b)
+#define vf_max(a, b) _mm256_max_ps(a, b)
+#define vf_min(a, b) _mm256_min_ps(a, b)
+#define vf_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define vf_abs(a) _mm256_andnot_ps(_mm256_set1_ps(-0.0f), a)
+#define vf_gt(a, b) ((uint64_t)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)))
+#define vf_eq(a, b) ((uint64_t)_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_EQ_OQ)))
+#define vf_finite(a) vf_gt(_mm256_set1_ps(INFINITY), vf_abs(a))
+
+static inline vf vf_lanes(uint64_t bits)
+{
+    __m256i lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    __m256i set = _mm256_and_si256(_mm256_set1_epi32((int)(bits & 0xff)), lane);
+
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(set, lane));
+}
+#define vf_keep(m, a) _mm256_and_ps(vf_lanes(m), a)
+#define vf_pick(m, a, b) _mm256_blendv_ps(b, a, vf_lanes(m))
+
+static inline float vf_reduce_max(vf a)
+{
+    __m128 m = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+
+    m = _mm_max_ps(m, _mm_movehl_ps(m, m));
+    return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
+}
+
+/* 2^n is built from the low bits of t = n + MAGIC. n = -127 gives the bits of +0: scores further
+ * below vanish exactly. NaN passes the clamp, as b. */
+#define vf_clamp(y) _mm256_max_ps(_mm256_set1_ps(-127.0f), y)
+#define vf_scale(p, t, n)                                                                          \
+    ((void)(n), _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23))))
+#define vf_load_f16(p) _mm256_cvtph_ps(_mm_loadu_si128((const void *)(p)))
+#define vf_load_bf16(p)                                                                            \
+    _mm256_castsi256_ps(                                                                           \
+        _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(p))), 16))
+#define vf_store_f16(p, a)                                                                         \
+    _mm_storeu_si128((void *)(p), _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT))
+
+/* Round to nearest even on the upper half; a NaN keeps its top bits and gets the quiet bit. */
+static inline void vf_store_bf16(uint16_t *p, vf a)
+{
+    __m256i x = _mm256_castps_si256(a);
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(x, 16), _mm256_set1_epi32(1));
+    __m256i r = _mm256_add_epi32(x, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)));
+    __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(a, a, _CMP_UNORD_Q));
+
+    r = _mm256_blendv_epi8(r, _mm256_or_si256(x, _mm256_set1_epi32(0x400000)), nan);
+    r = _mm256_srli_epi32(r, 16);
+    r = _mm256_permute4x64_epi64(_mm256_packus_epi32(r, r), 0xd8);
+    _mm_storeu_si128((void *)p, _mm256_castsi256_si128(r));
+}
+
+static inline void vf_transpose(vf r[8])
+{
+    __m256 t[8];
+
+    for (int i = 0; i < 8; i += 4) {
+        __m256 a = _mm256_unpacklo_ps(r[i], r[i + 1]), b = _mm256_unpackhi_ps(r[i], r[i + 1]);
+        __m256 c = _mm256_unpacklo_ps(r[i + 2], r[i + 3]), d = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
+        t[i] = _mm256_shuffle_ps(a, c, 0x44);
+        t[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
+        t[i + 2] = _mm256_shuffle_ps(b, d, 0x44);
+        t[i + 3] = _mm256_shuffle_ps(b, d, 0xee);
+    }
+    for (int i = 0; i < 4; i++) {
+        r[i] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x20);
+        r[i + 4] = _mm256_permute2f128_ps(t[i], t[i + 4], 0x31);
+    }
+}
+
+#define vd_zero() _mm256_setzero_pd()
+#define vd_set1(x) _mm256_set1_pd(x)
+#define vd_load(p) _mm256_loadu_pd(p)
+#define vd_store(p, a) _mm256_storeu_pd(p, a)
+#define vd_add(a, b) _mm256_add_pd(a, b)
+#define vd_sub(a, b) _mm256_sub_pd(a, b)
+#define vd_mul(a, b) _mm256_mul_pd(a, b)
+#define vd_div(a, b) _mm256_div_pd(a, b)
+#define vd_max(a, b) _mm256_max_pd(a, b)
+#define vd_min(a, b) _mm256_min_pd(a, b)
+#define vd_fma(a, b, c) _mm256_fmadd_pd(a, b, c)
+#define vd_abs(a) _mm256_andnot_pd(_mm256_set1_pd(-0.0), a)
+#define vd_gt(a, b) ((uint64_t)_mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_GT_OQ)))
+#define vd_eq(a, b) ((uint64_t)_mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_EQ_OQ)))
+#define vd_finite(a) vd_gt(_mm256_set1_pd((double)INFINITY), vd_abs(a))
+
+static inline vd vd_lanes(uint64_t bits)
+{
+    __m256i lane = _mm256_setr_epi64x(1, 2, 4, 8);
+    __m256i set = _mm256_and_si256(_mm256_set1_epi64x((long long)(bits & 0xf)), lane);
+
+    return _mm256_castsi256_pd(_mm256_cmpeq_epi64(set, lane));
+}
+#define vd_keep(m, a) _mm256_and_pd(vd_lanes(m), a)
+#define vd_pick(m, a, b) _mm256_blendv_pd(b, a, vd_lanes(m))
+
+static inline double vd_reduce_max(vd a)
+{
+    __m128d m = _mm_max_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
+
+    return _mm_cvtsd_f64(_mm_max_sd(m, _mm_unpackhi_pd(m, m)));
+}
+
+#define vd_clamp(y) _mm256_max_pd(_mm256_set1_pd(-1023.0), y)
+#define vd_scale(p, t, n)                                                                          \
+    ((void)(n), _mm256_mul_pd(p, _mm256_castsi256_pd(_mm256_slli_epi64(_mm256_castpd_si256(t), 52))))
+
+static inline void vd_transpose(vd r[4])
+{
+    __m256d a = _mm256_unpacklo_pd(r[0], r[1]), b = _mm256_unpackhi_pd(r[0], r[1]);
+    __m256d c = _mm256_unpacklo_pd(r[2], r[3]), d = _mm256_unpackhi_pd(r[2], r[3]);
+
+    r[0] = _mm256_permute2f128_pd(a, c, 0x20);
+    r[1] = _mm256_permute2f128_pd(b, d, 0x20);
+    r[2] = _mm256_permute2f128_pd(a, c, 0x31);
+    r[3] = _mm256_permute2f128_pd(b, d, 0x31);
+}
+#define KEEP_BITS_VECTOR 32
+#define vec_keep_bits(p)                                                                           \
+    (~(uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(                                  \
+         _mm256_loadu_si256((const void *)(p)), _mm256_setzero_si256())) &                         \
+     0xffffffffu)
