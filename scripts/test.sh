@@ -23,21 +23,21 @@ status=${PIPESTATUS[0]}
 [[ -f $log ]] || exit 1
 
 awk -v status="$status" '
-    /^[0-9]+\/[0-9]+ Testing: /             { name = $3; line = "" }
+    /^[0-9]+\/[0-9]+ Testing: / { name = $3; line = "" }
     /[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { line = $0 }
-    /^Test (Passed|Failed|Not Run)|^Test timeout|^\*\*\* Exception|^Exception/ { verdict = $0 }
+    /^Test (Passed|Failed)\.$/ { good = $2 == "Passed." }
     /^"[^"]*" end time: / {
         p = f = s = 0
         if (match(line, /[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/)) {
             split(substr(line, RSTART), part, " ")
             p = part[1]; f = part[3]; s = part[5]
-        } else if (verdict ~ /^Test Passed/)
+        } else if (good)
             p = 1
-        if (verdict !~ /^Test Passed/ && f == 0)
+        if (!good && f == 0)
             f = 1
         if (f > 0)
             print "FAILED " name
-        passed += p; failed += f; skipped += s; verdict = ""
+        passed += p; failed += f; skipped += s; good = 0
     }
     END {
         if (status != 0 && failed == 0)
