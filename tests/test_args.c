@@ -5,7 +5,7 @@
  * the call does. What is legal, and the fuzz, are in test_args_fuzz.c; errors of the cache's own
  * functions in test_cache.c.
  */
-#include "tests/call.h"
+#include "tests/sample_call.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* test_args_fuzz.c: legal edge values of every argument, structs of other sizes, and many random
  * changes at once: nothing crashes, plan and call agree, a refused call writes nothing. The same
  * tables' errors one by one are in test_args.c. */
-#include "tests/call.h"
+#include "tests/sample_call.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * caches, decode, any floating-point environment of the caller.
  */
 #include "include/attn/attn.h"
-#include "tests/problem.h"
+#include "tests/yardstick.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

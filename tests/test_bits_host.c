@@ -2,7 +2,7 @@
  * comes back as it was), the outputs it asks for, its workspace, writing over q. Companion of
  * test_bits.c. */
 #include "include/attn/attn.h"
-#include "tests/problem.h"
+#include "tests/yardstick.h"
 
 #include <fenv.h>
 #include <math.h>

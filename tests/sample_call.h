@@ -1,9 +1,9 @@
-/* call.h: one small valid call with every part optional, to be changed field by field: the errors of
+/* sample_call.h: one small valid call with every part optional, to be changed field by field: the errors of
  * test_args.c, the edges and the fuzz of test_args_fuzz.c. */
-#ifndef ATTN_TESTS_CALL_H
-#define ATTN_TESTS_CALL_H
+#ifndef ATTN_TESTS_SAMPLE_CALL_H
+#define ATTN_TESTS_SAMPLE_CALL_H
 
-#include "tests/check.h"
+#include "tests/expect.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* call.c: see call.h. */
-#include "tests/call.h"
+/* sample_call.c: see sample_call.h. */
+#include "tests/sample_call.h"
 
 call_memory call_mem;
 

@@ -1,5 +1,5 @@
-/* problem.c: see problem.h. */
-#include "tests/problem.h"
+/* yardstick.c: see yardstick.h. */
+#include "tests/yardstick.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* check.h: assertions that say what was being tried, over cmocka's. */
-#ifndef ATTN_TESTS_CHECK_H
-#define ATTN_TESTS_CHECK_H
+/* expect.h: assertions that say what was being tried, over cmocka's. */
+#ifndef ATTN_TESTS_EXPECT_H
+#define ATTN_TESTS_EXPECT_H
 
 #include "tests/support.h"
 

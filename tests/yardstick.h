@@ -1,12 +1,12 @@
-/* problem.h: a batch of sequences and the bits each gets alone, to hold every other way of
+/* yardstick.h: a batch of sequences and the bits each gets alone, to hold every other way of
  * computing the same rows against (test_bits.c, test_bits_host.c, test_cache.c).
  *
  * The yardstick is each sequence alone, on one thread, in contiguous memory, all queries in one
  * call. */
-#ifndef ATTN_TESTS_PROBLEM_H
-#define ATTN_TESTS_PROBLEM_H
+#ifndef ATTN_TESTS_YARDSTICK_H
+#define ATTN_TESTS_YARDSTICK_H
 
-#include "tests/check.h"
+#include "tests/expect.h"
 
 /* Option sets of a problem: none; causal, window, ALiBi and softcap; keep mask, bias, sink, dropout
  * and scale. */
