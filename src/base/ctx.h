@@ -4,6 +4,8 @@
 
 #include "include/attn/attn.h"
 
+enum { attn__max_threads = 1024 };
+
 struct attn__pool;
 struct attn__kernels;
 

@@ -1,0 +1,86 @@
+/* problem.h: a checked call. attn__problem_init copies the caller's arguments, refuses what does not
+ * fit, and answers the questions that the rest of core asks about sequences, rows and keys. */
+#ifndef ATTN_CORE_PROBLEM_H
+#define ATTN_CORE_PROBLEM_H
+
+#include "include/attn/attn.h"
+#include "src/kernels/kernels.h"
+
+#include <stdbool.h>
+
+typedef struct attn__problem {
+    const attn_ctx *ctx;
+    attn_forward_args args; /* the caller's, completed with defaults */
+    attn_mask mask;         /* all zero if there is none */
+    attn_partial partial, start;
+    const attn_cache *cache; /* NULL: keys are args.k and args.v */
+    attn_view k, v;          /* args.k and args.v, or the memory of the cache */
+    bool f64;                /* all tensors are double */
+    size_t sequences;        /* B, or the segments of a packed batch */
+    size_t heads, key_heads, group;
+    size_t d, dv;
+    size_t width;    /* dv rounded up to a multiple of 16 */
+    int64_t rows;    /* longest Tq */
+    int64_t columns; /* longest Tk, counted from row 0 of the key buffer */
+    bool changes_scores; /* softcap, bias, ALiBi or tile function */
+    uint64_t drop_below; /* dropout: words below this drop; 0: none */
+} attn__problem;
+
+/* One sequence of the batch. Keys are counted from the first that exists. */
+typedef struct attn__sequence {
+    int64_t q_batch, q_row;  /* where its query rows begin in q, out, lse and partial */
+    int64_t rows, live_rows; /* Tq, and how many of them exist */
+    int64_t k_batch, k_row;  /* where its keys begin in k and v; in a cache, unused */
+    int64_t keys;
+    int64_t q_pos, k_pos; /* positions of row 0 and of the first key */
+    int64_t column;       /* of the first key in keep, bias and weights */
+} attn__sequence;
+
+/* Fills *p, or says what is wrong. The arrays and views stay the caller's. `cache` may be NULL. */
+attn_status attn__problem_init(attn__problem *p, const attn_ctx *ctx, const attn_cache *cache,
+                               const attn_forward_args *args, attn_error *err);
+
+void attn__get_sequence(const attn__problem *p, size_t b, attn__sequence *s);
+
+/* Positions lo <= pos < hi that causal, window and lengths leave to query row i (lo == hi: none). */
+void attn__visible_range(const attn__problem *p, const attn__sequence *s, int64_t i, int64_t *lo,
+                         int64_t *hi);
+
+/* Whether the block list lets the query at pos_q see the tile of keys that starts at tile_pos. */
+bool attn__block_visible(const attn__problem *p, size_t b, size_t h, int64_t pos_q,
+                         int64_t tile_pos);
+
+/* Bits of `n` columns of the keep-mask from `column` on. */
+uint64_t attn__keep_bits(const attn__problem *p, size_t b, size_t h, int64_t i, int64_t column,
+                         size_t n);
+
+/* Dropout: bits of the cells that survive among the 64 keys from position tile_pos on (a multiple
+ * of 64). */
+uint64_t attn__dropout_bits(const attn__problem *p, size_t b, size_t h, int64_t pos_q,
+                            int64_t tile_pos);
+
+/* Memory of keys j .. j + run - 1 (run <= n is returned) of a sequence, which lie args.k.stride[2]
+ * elements apart. */
+size_t attn__key_run(const attn__problem *p, size_t b, const attn__sequence *s, size_t key_head,
+                     int64_t j, size_t n, const void **k, const void **v);
+
+/* Address of element [b, h, i, 0] of a view; sizes of 1 repeat. */
+void *attn__cell(const attn_view *view, int64_t b, int64_t h, int64_t i);
+
+/* Element [b, h, i, 0] as a number; floating types only. */
+double attn__read(const attn_view *view, int64_t b, int64_t h, int64_t i);
+void attn__write(const attn_view *view, int64_t b, int64_t h, int64_t i, double x);
+
+/* Copies a caller's versioned struct of `known` bytes' worth: a shorter (older) one is completed with zeros, a longer
+ * (newer) one must be zero in what we do not know. */
+attn_status attn__copy_struct(void *to, size_t known, const void *from, const char *what,
+                              attn_error *err);
+
+/* Checks that are shared with attn_merge and caches. `what` names the argument in the error. */
+attn_status attn__check_view(const attn_view *view, const char *what, bool output, attn_error *err);
+attn_status attn__check_size(const attn_view *view, const char *what, int64_t b, int64_t h,
+                             int64_t i, int64_t j, attn_error *err);
+bool attn__is_float(attn_type type);
+bool attn__present(const attn_view *view);
+
+#endif
