@@ -1,0 +1,238 @@
+/* bench_time.c: makes the inputs of a shape and times calls on them. */
+#include "cli/bench.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/console.h"
+
+/* --- Inputs ------------------------------------------------------------------------------------
+ */
+
+/* About normal with variance 1: the sum of four uniform numbers, from the four 16-bit parts of one
+ * step of a counter-based generator (splitmix64: Steele, Lea and Flood 2014). */
+static float normal(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    int64_t sum;
+
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    z ^= z >> 31;
+    sum = (int64_t)((z & 0xffff) + (z >> 16 & 0xffff) + (z >> 32 & 0xffff) + (z >> 48));
+    /* a uniform number of 16 bits has standard deviation 65536 / sqrt(12); four of them, twice that
+     */
+    return (float)(sum - 131070) * (1.0f / 37837.2f);
+}
+
+/* Cuts a float down to f16. Inputs are below 4 in size, and what is below 2^-14 may become 0. */
+static uint16_t cut_to_half(uint32_t bits)
+{
+    uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
+
+    if (magnitude < (127u - 14) << 23)
+        return (uint16_t)sign;
+    return (uint16_t)(sign | (magnitude - ((127u - 15) << 23)) >> 13);
+}
+
+static void fill(void *memory, attn_type type, size_t count, uint64_t seed)
+{
+    for (size_t i = 0; i < count; i++) {
+        float x = normal(&seed);
+        uint32_t bits;
+        memcpy(&bits, &x, sizeof bits);
+        if (type == ATTN_F32)
+            ((float *)memory)[i] = x;
+        else if (type == ATTN_F64)
+            ((double *)memory)[i] = (double)x;
+        else
+            ((uint16_t *)memory)[i] =
+                type == ATTN_BF16 ? (uint16_t)(bits >> 16) : cut_to_half(bits);
+    }
+}
+
+static attn_status fail(attn_error *err, attn_status status, const char *text)
+{
+    err->status = status;
+    snprintf(err->text, sizeof err->text, "%s", text);
+    return status;
+}
+
+/* A filled array; data is NULL if there is no memory for it. */
+static attn_view make_array(const bench_shape *s, const bench_settings *set, int64_t h, int64_t n,
+                            int64_t d, uint64_t seed)
+{
+    const int64_t size[4] = {s->b, h, n, d};
+    size_t bytes, element = attn_type_size(s->type);
+    void *data = cli_bytes(size, 4, element, &bytes) ? cli_try(bytes) : NULL;
+
+    if (data)
+        fill(data, s->type, bytes / element, seed);
+    return set->bhsd ? attn_view_bhsd(data, s->type, s->b, h, n, d)
+                     : attn_view_bshd(data, s->type, s->b, h, n, d);
+}
+
+/* Key lengths of a padded batch as a mask [b, 1, 1, nk]. */
+static attn_view make_keep(const bench_shape *s)
+{
+    uint8_t *keep = cli_take((size_t)s->b * (size_t)s->nk);
+
+    for (int64_t b = 0; b < s->b; b++)
+        memset(keep + b * s->nk, 1, (size_t)bench_keep_length(s, b));
+    return attn_view_bhsd(keep, ATTN_U8, s->b, 1, 1, s->nk);
+}
+
+static attn_view make_bias(const bench_shape *s)
+{
+    const int64_t size[3] = {s->hq, s->nq, s->nk};
+    size_t bytes, element = attn_type_size(s->type);
+    void *data = cli_bytes(size, 3, element, &bytes) ? cli_try(bytes) : NULL;
+
+    if (data)
+        fill(data, s->type, bytes / element, 4);
+    return attn_view_bhsd(data, s->type, 1, s->hq, s->nq, s->nk);
+}
+
+/* --- Calls -------------------------------------------------------------------------------------
+ */
+
+typedef struct bench_call {
+    const attn_ctx *ctx;
+    attn_cache *cache; /* NULL: forward */
+    attn_mask mask;
+    attn_forward_args args;
+} bench_call;
+
+static attn_status call_once(const bench_call *c, attn_error *err)
+{
+    return c->cache ? attn_decode(c->ctx, c->cache, &c->args, err)
+                    : attn_forward(c->ctx, &c->args, err);
+}
+
+/* A contiguous cache over arrays that hold their rows already. */
+static attn_status make_cache(const bench_shape *s, bench_call *c, attn_view k, attn_view v,
+                              attn_error *err)
+{
+    attn_cache_options options = ATTN_CACHE_OPTIONS_INIT;
+    attn_status status;
+
+    options.type = s->type;
+    options.batch = s->b;
+    options.heads = s->hkv;
+    options.dk = s->dk;
+    options.dv = s->dv;
+    options.capacity = s->nk;
+    options.k = k;
+    options.v = v;
+    status = attn_cache_create(c->ctx, &options, &c->cache, err);
+    for (int64_t b = 0; status == ATTN_OK && b < s->b; b++)
+        status = attn_cache_assign(c->cache, b, 0, s->nk, err);
+    return status;
+}
+
+static attn_status prepare(const bench_shape *s, const bench_settings *set, bench_call *c,
+                           attn_error *err)
+{
+    attn_mask no_mask = ATTN_MASK_INIT;
+    attn_forward_args no_args = ATTN_FORWARD_ARGS_INIT;
+    attn_view k, v;
+
+    c->ctx = set->ctx;
+    c->mask = no_mask;
+    c->args = no_args;
+    c->args.q = make_array(s, set, s->hq, s->nq, s->dk, 1);
+    c->args.out = make_array(s, set, s->hq, s->nq, s->dv, 5);
+    k = make_array(s, set, s->hkv, s->nk, s->dk, 2);
+    v = make_array(s, set, s->hkv, s->nk, s->dv, 3);
+    if (s->keep)
+        c->mask.keep = make_keep(s);
+    if (s->bias)
+        c->mask.bias = make_bias(s);
+    if (!c->args.q.data || !c->args.out.data || !k.data || !v.data ||
+        (s->bias && !c->mask.bias.data))
+        return fail(err, ATTN_E_MEMORY, "out of memory for the inputs");
+    c->mask.causal = s->causal != 0;
+    if (s->causal || s->keep || s->bias)
+        c->args.mask = &c->mask;
+    if (s->op == BENCH_DECODE) {
+        /* The queries of a cache are its last rows unless an offset moves them. */
+        c->mask.q_offset = s->causal == 1 ? s->nq - s->nk : 0;
+        return make_cache(s, c, k, v, err);
+    }
+    c->mask.q_offset = s->causal == 2 ? s->nk - s->nq : 0;
+    c->args.k = k;
+    c->args.v = v;
+    return ATTN_OK;
+}
+
+/* --- Timing ------------------------------------------------------------------------------------
+ */
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *times, size_t n)
+{
+    qsort(times, n, sizeof *times, compare);
+    return n % 2 ? times[n / 2] : (times[n / 2 - 1] + times[n / 2]) / 2;
+}
+
+/* One call warms up; one more tells how many fill the budget. */
+static attn_status time_calls(const bench_call *c, const bench_settings *set, bench_result *result,
+                              attn_error *err)
+{
+    double *times = cli_take((size_t)set->repeat * sizeof *times), start, once;
+    attn_status status = call_once(c, err);
+    int64_t calls;
+
+    start = cli_clock();
+    if (status == ATTN_OK)
+        status = call_once(c, err);
+    once = cli_clock() - start;
+    calls = (int64_t)(set->budget / (once > 1e-7 ? once : 1e-7));
+    calls = calls < 1 ? 1 : calls;
+    for (int64_t r = 0; status == ATTN_OK && r < set->repeat; r++) {
+        start = cli_clock();
+        for (int64_t i = 0; status == ATTN_OK && i < calls; i++)
+            status = call_once(c, err);
+        times[r] = 1e3 * (cli_clock() - start) / (double)calls;
+    }
+    if (status != ATTN_OK)
+        return status;
+    result->ms_median = median(times, (size_t)set->repeat);
+    result->ms_min = times[0];
+    return ATTN_OK;
+}
+
+attn_status bench_time(const bench_shape *shape, const bench_settings *settings,
+                       bench_result *result, attn_error *err)
+{
+    attn_plan plan = ATTN_PLAN_INIT;
+    size_t mark = cli_mark();
+    bench_call c = {0};
+    attn_status status;
+
+    if (shape->op == BENCH_GEMM)
+        return fail(err, ATTN_E_UNSUPPORTED, "this version has no matrix product");
+    if (shape->op == BENCH_BACKWARD)
+        return fail(err, ATTN_E_UNSUPPORTED, "this version has no backward pass");
+    status = prepare(shape, settings, &c, err);
+    if (status == ATTN_OK)
+        status = c.cache ? attn_decode_plan(c.ctx, c.cache, &c.args, &plan, err)
+                         : attn_forward_plan(c.ctx, &c.args, &plan, err);
+    if (status == ATTN_OK) {
+        c.args.workspace = cli_try(plan.workspace_size + 1);
+        c.args.workspace_size = plan.workspace_size;
+        status = c.args.workspace ? time_calls(&c, settings, result, err)
+                                  : fail(err, ATTN_E_MEMORY, "out of memory for the workspace");
+    }
+    result->plan = plan;
+    attn_cache_destroy(c.cache);
+    cli_release(mark);
+    return status;
+}

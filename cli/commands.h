@@ -1,0 +1,9 @@
+/* commands.h: the commands main.c knows. */
+#ifndef ATTN_CLI_COMMANDS_H
+#define ATTN_CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+extern const cli_command cli_run_command, cli_info_command, cli_bench_command;
+
+#endif
