@@ -239,6 +239,8 @@ static attn_status take_options(attn_file_options *to, const attn_file_options *
         to->max_header = (size_t)32 << 20;
     if (!to->max_values)
         to->max_values = 2000000;
+    if (!to->max_members)
+        to->max_members = 10000;
     if (!to->max_inflate)
         to->max_inflate = (uint64_t)16 << 30;
     return ATTN_OK;

@@ -1,0 +1,10 @@
+/* fuzz_npy.c: the .npy reader over any bytes. Seeds: tests/fuzz/corpus/npy. */
+#include "include/attn/io.h"
+#include "tests/fuzz/open.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    return fuzz_open(data, size, ATTN_FORMAT_NPY);
+}
