@@ -1,5 +1,5 @@
-/* ref.c: the reference of ref.h: sizes, positions, masks and dropout here, the arithmetic of a row in
- * ref_row.h, storage types and comparison in ref_check.c. */
+/* ref.c: the reference of ref.h: sizes, positions, masks and dropout here, the arithmetic of a row
+ * in ref_row.h, storage types and comparison in ref_check.c. */
 #include "tests/ref.h"
 
 #include <math.h>
@@ -65,7 +65,8 @@ static int has_view(const attn_view *view)
     return view->data != NULL;
 }
 
-/* --- Sequences and rows ------------------------------------------------------------------------ */
+/* --- Sequences and rows ------------------------------------------------------------------------
+ */
 
 static void find_sequence(problem *p, int64_t b)
 {
@@ -127,7 +128,8 @@ static double *weights_row(const problem *p, double *base, const row_place *at)
     return base + ((at->b * r->wh + h) * r->wq + at->i) * r->wk;
 }
 
-/* --- Masks ------------------------------------------------------------------------------------- */
+/* --- Masks -------------------------------------------------------------------------------------
+ */
 
 static int64_t floor_div(int64_t a, int64_t b)
 {
@@ -200,7 +202,7 @@ static void count_keys(const problem *p, row_place *at)
         tile = pos / TILE;
         split = pos / SPLIT;
     }
-    splits += p->args->start != NULL;
+    splits += (p->args->start != NULL) + p->options.merges;
     /* A merge costs two products, a sum and an exponential. */
     at->roundings = (double)(at->n < SPLIT ? at->n : SPLIT) + (double)(splits > 1 ? 6 * splits : 0);
     /* m may stay 8 ln 2 below the maximum: up to twice that distance is travelled in addition. */
@@ -229,7 +231,8 @@ static void call_tile(const problem *p, const row_place *at)
     p->mask->tile(p->mask->tile_user, &tile);
 }
 
-/* --- Dropout ----------------------------------------------------------------------------------- */
+/* --- Dropout -----------------------------------------------------------------------------------
+ */
 
 void ref_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4])
 {
@@ -270,7 +273,8 @@ static int cell_dropped(const problem *p, const row_place *at, int64_t j)
                        at->h + a->dropout_head, at->pos_q, key_position(p, j));
 }
 
-/* --- Rows without ordinary numbers ------------------------------------------------------------- */
+/* --- Rows without ordinary numbers -------------------------------------------------------------
+ */
 
 static void empty_row(const problem *p, const row_place *at)
 {
@@ -311,7 +315,8 @@ static void column_special(int state, double *out, double *bound)
         *out = state & COLUMN_UP ? HUGE_VAL : -HUGE_VAL;
 }
 
-/* --- The row, twice ---------------------------------------------------------------------------- */
+/* --- The row, twice ----------------------------------------------------------------------------
+ */
 
 #define REF_REAL double
 #define REF_NAME(x) double_##x
@@ -335,7 +340,8 @@ static void column_special(int state, double *out, double *bound)
 #define REF_SQRT sqrtl
 #include "tests/ref_row.h"
 
-/* --- Entry ------------------------------------------------------------------------------------- */
+/* --- Entry -------------------------------------------------------------------------------------
+ */
 
 static void make_result(const attn_forward_args *args, ref *r)
 {
@@ -388,6 +394,18 @@ void ref_forward_with(const attn_forward_args *args, const ref_options *options,
         double_run(&p);
     free(p.allowed);
     free(p.tile);
+}
+
+int ref_allows(const attn_forward_args *args, int64_t b, int64_t h, int64_t i, int64_t j)
+{
+    static const attn_mask no_mask;
+    problem p = {.args = args, .mask = args->mask ? args->mask : &no_mask};
+    row_place at = {.b = b, .h = h, .i = i};
+
+    find_sequence(&p, b);
+    at.pos_q = p.seq.q_pos + i;
+    return i < p.seq.q_count && j >= p.seq.k_start && j < p.seq.k_start + p.seq.k_count &&
+           allows(&p, &at, j);
 }
 
 void ref_forward(const attn_forward_args *args, ref *r)

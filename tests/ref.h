@@ -1,5 +1,6 @@
-/* ref.h: plain attention in double precision (long double for all-f64 calls), every option of attn.h,
- * with an error bound for each element; and the comparison that decides whether a result passes.
+/* ref.h: plain attention in double precision (long double for all-f64 calls), every option of
+ * attn.h, with an error bound for each element; and the comparison that decides whether a result
+ * passes.
  *
  * The reference shares no code with src/. It takes the formulas of attn.h literally: one query row
  * after the other, all logits of a row at once, no tiles. The bounds are those of
@@ -15,8 +16,8 @@
  *
  * A bound says how to compare: finite: |result - ref| <= bound + rounding to the output's type, and
  * 0 asks for equality; +inf: any non-finite result (infinity or NaN, which of them depends on the
- * order of the work); NaN: the contract leaves the element open. A NaN reference wants NaN, an infinite
- * one that infinity. */
+ * order of the work); NaN: the contract leaves the element open. A NaN reference wants NaN, an
+ * infinite one that infinity. */
 typedef struct ref {
     int64_t batch, heads, tq, dv;
     int64_t wb, wh, wq, wk;
@@ -30,15 +31,20 @@ typedef struct ref {
 typedef struct ref_options {
     int wide;         /* compute in long double whatever the types */
     int exact_scores; /* the caller vouches that the f32 logits of this data are exact */
-    double
-        denormals; /* bound term in units of n 2^-149 for results near the denormals; 0 means 1 */
+    int merges;       /* merges of partial results beyond those at multiples of 512 positions */
+    double denormals; /* factor of the bound's term for denormal results; 0 means 1 */
 } ref_options;
 
 /* Fills *r for a valid call. Outputs of args are not touched, `partial` and `workspace` are ignored
- * (a partial call's r: sinks left out), `start` enters as one more key. The tile function must accept
- * ATTN_F64 tiles, move no two logits further apart than they were, and is called row by row. */
+ * (a partial call's r: sinks left out), `start` enters as one more key. The tile function must
+ * accept ATTN_F64 tiles, move no two logits further apart than they were, and is called row by row.
+ */
 void ref_forward(const attn_forward_args *args, ref *r);
 void ref_forward_with(const attn_forward_args *args, const ref_options *options, ref *r);
+
+/* 1 if the mask lets query row i of (b, h) attend key row j, the tile function left out; b, i and j
+ * as in the formulas. */
+int ref_allows(const attn_forward_args *args, int64_t b, int64_t h, int64_t i, int64_t j);
 
 /* Frees what ref_forward allocated and clears *r. */
 void ref_free(ref *r);
@@ -54,8 +60,8 @@ double ref_worst_of(const ref_worst *worst);
  * violations and describes the first in why[0..n-1]; updates *worst (may be NULL). */
 int ref_compare(const attn_forward_args *args, const ref *r, ref_worst *worst, char *why, size_t n);
 
-/* The same for a record of a call without sinks: out / sum and max + ln(sum) against *r, and the place of
- * max against the largest logit. */
+/* The same for a record of a call without sinks: out / sum and max + ln(sum) against *r, and the
+ * place of max against the largest logit. */
 int ref_compare_partial(const attn_partial *partial, const ref *r, ref_worst *worst, char *why,
                         size_t n);
 

@@ -8,7 +8,8 @@
 
 #define LAZY (8 * 0.69314718055994531) /* how far max may stay below the largest logit */
 
-/* --- Storage types ----------------------------------------------------------------------------- */
+/* --- Storage types -----------------------------------------------------------------------------
+ */
 
 /* A binary format: bits of precision, exponent of its last place at the bottom, largest value. */
 typedef struct format {
@@ -142,7 +143,8 @@ void *ref_at(const attn_view *v, int64_t b, int64_t h, int64_t i, int64_t j)
     return (char *)v->data + offset * (int64_t)attn_type_size(v->type);
 }
 
-/* --- Elements ---------------------------------------------------------------------------------- */
+/* --- Elements ----------------------------------------------------------------------------------
+ */
 
 int ref_check(double got, double want, double bound, double rounding, double *ratio)
 {
@@ -167,8 +169,8 @@ int ref_check(double got, double want, double bound, double rounding, double *ra
     return !(error <= bound + rounding);
 }
 
-/* Half a unit in the last place of the output's type for values up to `size`. For f32 results of f32
- * arithmetic the bounds hold it already. */
+/* Half a unit in the last place of the output's type for values up to `size`. For f32 results of
+ * f32 arithmetic the bounds hold it already. */
 static double type_rounding(attn_type type, int f64, double size)
 {
     if (type == ATTN_F16)
@@ -203,7 +205,8 @@ static int check_stored(double got, double want, double bound, attn_type type, i
     return ref_check(got, want, bound, isfinite(size) ? type_rounding(type, f64, size) : 0, ratio);
 }
 
-/* --- Arrays ------------------------------------------------------------------------------------ */
+/* --- Arrays ------------------------------------------------------------------------------------
+ */
 
 /* What is compared: the result's view, its name, and the reference in the same order. */
 typedef struct part {
@@ -257,7 +260,8 @@ int ref_compare(const attn_forward_args *args, const ref *r, ref_worst *worst, c
     return bad;
 }
 
-/* --- Partial records --------------------------------------------------------------------------- */
+/* --- Partial records ---------------------------------------------------------------------------
+ */
 
 typedef struct record {
     double sum, max;

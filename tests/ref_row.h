@@ -1,7 +1,7 @@
 /* ref_row.h: one query row of the reference, for one arithmetic type. Included by ref.c with
  * REF_REAL (double, long double) and REF_NAME(x) (its names) defined; ref.c holds what needs no
- * arithmetic: sizes, positions, masks. No tiles and no running maxima here: the row's logits stand in one
- * array and every sum runs over it from first to last. */
+ * arithmetic: sizes, positions, masks. No tiles and no running maxima here: the row's logits stand
+ * in one array and every sum runs over it from first to last. */
 
 /* Keys and values of one key head in this arithmetic, and room for one row. */
 typedef struct REF_NAME(rows) {
@@ -71,7 +71,8 @@ static REF_REAL REF_NAME(logit)(const problem *p, const row_place *at, int64_t j
     t = s;
     if (has_view(&mask->bias)) {
         t += (REF_REAL)ref_load(ref_at(&mask->bias, at->b, at->h, at->i, j), mask->bias.type);
-        /* A rounding is at most u|t|, and at most the smaller summand: with a bias of -FLT_MAX, |s|. */
+        /* A rounding is at most u|t|, and at most the smaller summand: with a bias of -FLT_MAX,
+         * |s|. */
         *error += fmin(p->u * fabs((double)t), 2 * fabs((double)s));
     }
     if (has_view(&mask->alibi)) {
@@ -163,17 +164,20 @@ static void REF_NAME(weigh)(const problem *p, const row_place *at, REF_NAME(rows
     st->mean_error /= (double)st->sum;
 }
 
-/* Relative error of P of a key `far` below the maximum whose logit has the error `own` beyond the dot product's. */
-static double REF_NAME(spread)(const problem *p, const row_place *at, const REF_NAME(stats) * st,
-                               double own, double far, double roundings)
+/* Relative error of the P of key weight w, `far` below the maximum, whose logit has the error `own`
+ * beyond the dot product's. No P is above 1, so no error either: that ends the growth of the
+ * exponential. */
+static double REF_NAME(spread)(const row_place *at, const REF_NAME(stats) * st, double u,
+                               REF_REAL w, double own, REF_REAL distance, double roundings)
 {
-    double x = 2 * st->dot_error + st->mean_error + own + p->u * (3 * far + roundings + at->lazy);
+    double far = (double)distance;
+    double x = 2 * st->dot_error + st->mean_error + own + u * (3 * far + roundings + at->lazy);
 
-    return x < 1e-3 ? x * (1 + x) : expm1(x < 600 ? x : 600);
+    return x < 1e-3 ? x * (1 + x) : fmin(expm1(x < 600 ? x : 600), 1 + (double)(st->sum / w));
 }
 
-/* Adds weight * factor * v to a column. Infinite and NaN values follow IEEE rules, except that whether a tiny
- * weight is zero already depends on the order of the work. */
+/* Adds weight * factor * v to a column. Infinite and NaN values follow IEEE rules, except that
+ * whether a tiny weight is zero already depends on the order of the work. */
 static void REF_NAME(column_add)(REF_NAME(rows) * x, int64_t c, REF_REAL weight, REF_REAL v,
                                  double share, double spread)
 {
@@ -198,17 +202,15 @@ static void REF_NAME(values)(const problem *p, const row_place *at, REF_NAME(row
     REF_REAL keep = 1 / (1 - (REF_REAL)drop);
 
     for (int64_t j = 0; j < p->seq.tk; j++) {
-        REF_REAL w;
+        REF_REAL w = x->w[j];
         double spread;
 
         if (!p->allowed[j])
             continue;
-        w = x->w[j];
+        spread =
+            w > 0 ? REF_NAME(spread)(at, st, p->u, w, x->e[j], st->max - x->t[j], roundings) : 0;
         if (drop > 0)
             w *= cell_dropped(p, at, j) ? 0 : keep;
-        spread = w > 0
-                     ? REF_NAME(spread)(p, at, st, x->e[j], (double)(st->max - x->t[j]), roundings)
-                     : 0;
         for (int64_t c = 0; c < p->r->dv; c++)
             REF_NAME(column_add)(x, c, w, x->v[j * p->r->dv + c], (double)(w / st->sum), spread);
     }
@@ -217,11 +219,11 @@ static void REF_NAME(values)(const problem *p, const row_place *at, REF_NAME(row
     for (int64_t c = 0; c < p->r->dv; c++) {
         REF_REAL sum = (REF_REAL)record_value(&p->args->start->sum, at, 0);
         REF_REAL v = (REF_REAL)record_value(&p->args->start->out, at, c) / sum;
-        double far = (double)(st->max - (REF_REAL)record_value(&p->args->start->max, at, 0));
+        REF_REAL far = st->max - (REF_REAL)record_value(&p->args->start->max, at, 0);
 
         REF_NAME(column_add)
         (x, c, st->start, v, (double)(st->start / st->sum),
-         REF_NAME(spread)(p, at, st, 0, far, roundings));
+         REF_NAME(spread)(at, st, p->u, st->start, 0, far, roundings));
     }
 }
 
@@ -239,9 +241,9 @@ static void REF_NAME(finish)(const problem *p, const row_place *at, const REF_NA
         column_special(x->state[c], out, bound);
     }
     p->r->lse[at->row] = (double)(st->max + REF_LOG(st->sum));
-    p->r->bound_lse[at->row] = st->dot_error + st->mean_error +
-                               p->u * (at->roundings + 8 + at->lazy) +
-                               2 * p->u * (fabs((double)st->max) + fabs(p->r->lse[at->row]));
+    p->r->bound_lse[at->row] =
+        st->dot_error + st->mean_error + p->u * (at->roundings + 8 + at->lazy) +
+        2 * p->u * fabs((double)st->max) + 2 * p->u * fabs(p->r->lse[at->row]);
 }
 
 static void REF_NAME(weights)(const problem *p, const row_place *at, const REF_NAME(rows) * x,
@@ -258,7 +260,7 @@ static void REF_NAME(weights)(const problem *p, const row_place *at, const REF_N
         out[j] = (double)(x->w[j] / st->sum);
         bound[j] = p->tiny;
         if (out[j] > 0)
-            bound[j] += out[j] * REF_NAME(spread)(p, at, st, x->e[j], (double)(st->max - x->t[j]),
+            bound[j] += out[j] * REF_NAME(spread)(at, st, p->u, x->w[j], x->e[j], st->max - x->t[j],
                                                   at->roundings + 12);
     }
 }

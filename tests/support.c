@@ -1,4 +1,5 @@
-/* support.c: the reporter, contexts and random numbers of support.h; memory and views are in views.c. */
+/* support.c: the reporter, contexts and random numbers of support.h; memory and views are in
+ * views.c. */
 #include "tests/support.h"
 
 #include <inttypes.h>
@@ -22,7 +23,8 @@ static run runs[MAX_TESTS];
 static size_t passed;
 static uint64_t seed = 1;
 
-/* --- Reporter ---------------------------------------------------------------------------------- */
+/* --- Reporter ----------------------------------------------------------------------------------
+ */
 
 static void run_one(void **state)
 {
@@ -130,7 +132,8 @@ uint64_t test_seed(void)
     return seed;
 }
 
-/* --- Contexts ---------------------------------------------------------------------------------- */
+/* --- Contexts ----------------------------------------------------------------------------------
+ */
 
 size_t sets_available(attn_kernel_set sets[4])
 {
@@ -183,7 +186,8 @@ const attn_ctx *ctx_for(attn_kernel_set set, int threads)
     return contexts[context_count++].ctx;
 }
 
-/* --- Random numbers ---------------------------------------------------------------------------- */
+/* --- Random numbers ----------------------------------------------------------------------------
+ */
 
 rng rng_make(uint64_t from, uint64_t stream)
 {
@@ -213,7 +217,8 @@ double rng_range(rng *r, double low, double high)
     return low + (high - low) * rng_unit(r);
 }
 
-/* The sum of four uniforms out of one draw: Box-Muller would cost more than the kernels under test. */
+/* The sum of four uniforms out of one draw: Box-Muller would cost more than the kernels under test.
+ */
 double rng_bell(rng *r)
 {
     uint64_t x = rng_next(r);

@@ -12,7 +12,8 @@
 
 #include "include/attn/attn.h"
 
-/* --- Reporter ---------------------------------------------------------------------------------- */
+/* --- Reporter ----------------------------------------------------------------------------------
+ */
 
 /* A test; with per_set it runs once for each kernel set, skipped where the set cannot run. */
 typedef struct test_case {
@@ -22,8 +23,8 @@ typedef struct test_case {
 } test_case;
 
 /* Runs the tests whose name (with "/avx2" and the like) contains the filter and ends with the line
- * "N passed, N failed, N skipped". Arguments: [--seed N] [--set NAME] [--list] [filter]. A program with arguments
- * of its own removes them first. Returns the exit code. */
+ * "N passed, N failed, N skipped". Arguments: [--seed N] [--set NAME] [--list] [filter]. A program
+ * with arguments of its own removes them first. Returns the exit code. */
 int test_main(int argc, char **argv, const test_case *tests, size_t n);
 
 /* Within a per_set test: the set at hand. Elsewhere: ATTN_SET_AUTO. */
@@ -32,7 +33,8 @@ attn_kernel_set test_set(void **state);
 /* The seed of this run (printed; --seed). */
 uint64_t test_seed(void);
 
-/* --- Contexts ---------------------------------------------------------------------------------- */
+/* --- Contexts ----------------------------------------------------------------------------------
+ */
 
 /* Kernel sets that run here, best first; returns how many. */
 size_t sets_available(attn_kernel_set sets[4]);
@@ -40,11 +42,12 @@ size_t sets_available(attn_kernel_set sets[4]);
 /* The set called "scalar", "neon", ...; -1 if unknown. */
 int set_from_name(const char *name);
 
-/* A context of that set and width, made once and kept until the program ends. Fails the test if it cannot
- * be made. */
+/* A context of that set and width, made once and kept until the program ends. Fails the test if it
+ * cannot be made. */
 const attn_ctx *ctx_for(attn_kernel_set set, int threads);
 
-/* --- Random numbers (splitmix64) ----------------------------------------------------------------*/
+/* --- Random numbers (splitmix64)
+ * ----------------------------------------------------------------*/
 
 typedef struct rng {
     uint64_t state;
@@ -58,22 +61,24 @@ double rng_bell(rng *r); /* near Gaussian, mean 0, variance 1, |x| < 3.5 */
 int64_t rng_int(rng *r, int64_t low, int64_t high); /* low .. high, both included */
 int rng_chance(rng *r, int percent);
 
-/* --- Memory ------------------------------------------------------------------------------------ */
+/* --- Memory ------------------------------------------------------------------------------------
+ */
 
 /* Memory freed together. Zeroed struct is empty. */
 typedef struct arena {
     struct arena_block *blocks;
 } arena;
 
-void *arena_get(arena *a,
-                size_t size); /* 64-byte aligned, not cleared; a test failure if none is left */
-void arena_reset(arena *a);   /* frees everything, guarded memory too */
+void *arena_get(arena *a, size_t size); /* 64-byte aligned, not cleared; a test failure if none is
+                                           left */
+void arena_reset(arena *a);             /* frees everything, guarded memory too */
 
 /* `size` bytes between two pages that fault: the first byte right after one (at_end 0), or the last
  * byte right before the other (at_end 1). Part of the arena. */
 void *arena_guarded(arena *a, size_t size, int at_end);
 
-/* --- Views ------------------------------------------------------------------------------------- */
+/* --- Views -------------------------------------------------------------------------------------
+ */
 
 /* How a view lies in memory. */
 typedef enum layout {
@@ -89,8 +94,8 @@ typedef enum layout {
 
 const char *layout_name(layout kind);
 
-/* A view of new memory. Every byte outside the elements is poison (a NaN pattern for floats), and the first
- * element is aligned to its size and no more. */
+/* A view of new memory. Every byte outside the elements is poison (a NaN pattern for floats), and
+ * the first element is aligned to its size and no more. */
 attn_view view_new(arena *a, rng *r, attn_type type, int64_t b, int64_t h, int64_t n, int64_t d,
                    layout kind);
 

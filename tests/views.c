@@ -21,7 +21,8 @@ struct arena_block {
     attn_view view;
 };
 
-/* --- Memory ------------------------------------------------------------------------------------ */
+/* --- Memory ------------------------------------------------------------------------------------
+ */
 
 static struct arena_block *block_add(arena *a)
 {
@@ -74,10 +75,11 @@ void arena_reset(arena *a)
     }
 }
 
-/* --- Layouts ----------------------------------------------------------------------------------- */
+/* --- Layouts -----------------------------------------------------------------------------------
+ */
 
-/* Dimensions from the innermost to the outermost, the stride of the innermost, and gaps (in elements)
- * after each. A gap of -1 is drawn. */
+/* Dimensions from the innermost to the outermost, the stride of the innermost, and gaps (in
+ * elements) after each. A gap of -1 is drawn. */
 typedef struct plan {
     const char *name;
     int order[4];
@@ -153,9 +155,11 @@ attn_view view_plain(arena *a, attn_type type, int64_t b, int64_t h, int64_t n, 
     return bhsd(memory, type, b, h, n, d);
 }
 
-/* --- Elements ---------------------------------------------------------------------------------- */
+/* --- Elements ----------------------------------------------------------------------------------
+ */
 
-/* Calls for each element in logical order: `for (walk w = walk_start(v); w.left; walk_next(&w))`. */
+/* Calls for each element in logical order: `for (walk w = walk_start(v); w.left; walk_next(&w))`.
+ */
 typedef struct walk {
     const attn_view *view;
     int64_t left, at[4];
