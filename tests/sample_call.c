@@ -3,7 +3,8 @@
 
 call_memory call_mem;
 
-/* --- Making a valid call ------------------------------------------------------------------------ */
+/* --- Making a valid call ------------------------------------------------------------------------
+ */
 
 attn_view call_in(attn_type type, int64_t b, int64_t h, int64_t n, int64_t d)
 {
@@ -177,16 +178,40 @@ static size_t strlen_within(const char *text, size_t n)
     return end ? (size_t)(end - text) : n;
 }
 
+/* Failed expectations are counted and printed, so that one run of a table shows all its wrong rows.
+ */
+static int wrong;
+
+static void expect(int holds, const char *format, ...)
+{
+    char text[400];
+    va_list args;
+
+    if (holds)
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    print_error("%s\n", text);
+    wrong++;
+}
+
 /* The text is one plain line that says which argument. */
-void call_check_error(const attn_error *err, attn_status st, const char *names, const char *what)
+static void expect_error(const attn_error *err, attn_status st, const char *names, const char *what)
 {
     size_t n = strlen_within(err->text, sizeof err->text);
 
-    CHECK_MSG(err->status == st, "%s: err->status", what);
-    CHECK_MSG(n > 0 && n < sizeof err->text, "%s: text terminated and not empty", what);
-    CHECK_MSG(err->text[n - 1] != '.' && !strchr(err->text, '\n'), "%s: '%s'", what, err->text);
-    CHECK_MSG(!names || strstr(err->text, names), "%s: '%s' does not name %s", what, err->text,
-              names);
+    expect(err->status == st, "%s: err->status", what);
+    expect(n > 0 && n < sizeof err->text, "%s: text terminated and not empty", what);
+    expect(err->text[n - 1] != '.' && !strchr(err->text, '\n'), "%s: '%s'", what, err->text);
+    expect(!names || strstr(err->text, names), "%s: '%s' does not name %s", what, err->text, names);
+}
+
+void call_check_error(const attn_error *err, attn_status st, const char *names, const char *what)
+{
+    wrong = 0;
+    expect_error(err, st, names, what);
+    CHECK(wrong == 0);
 }
 
 void call_give_workspace(const attn_ctx *ctx, call *c, const change *x)
@@ -199,7 +224,7 @@ void call_give_workspace(const attn_ctx *ctx, call *c, const change *x)
     c->a.workspace_size = plan.workspace_size;
 }
 
-void call_run_change(const attn_ctx *ctx, const change *x)
+static void try_change(const attn_ctx *ctx, const change *x)
 {
     static call c;
     attn_error err, untouched;
@@ -215,24 +240,26 @@ void call_run_change(const attn_ctx *ctx, const change *x)
     memset(&untouched, 0x5a, sizeof untouched);
     planned = attn_forward_plan(ctx, &c.a, &plan, NULL);
     st = attn_forward(ctx, &c.a, &err);
-    CHECK_MSG(1u << st & x->want, "%s: got %s", x->name, attn_status_text(st));
-    CHECK_MSG(planned == st || st == ATTN_E_MEMORY || x->with & WORK, "%s: plan says %s, call %s",
-              x->name, attn_status_text(planned), attn_status_text(st));
-    CHECK_MSG(memcmp(call_mem.in, call_mem.was_in, REGION) == 0 || x->want == OK, "%s: input written",
-              x->name);
+    expect(1u << st & x->want, "%s: got %s", x->name, attn_status_text(st));
+    expect(planned == st || st == ATTN_E_MEMORY || x->with & WORK, "%s: plan says %s, call %s",
+           x->name, attn_status_text(planned), attn_status_text(st));
+    expect(memcmp(call_mem.in, call_mem.was_in, REGION) == 0 || x->want == OK, "%s: input written",
+           x->name);
     if (st == ATTN_OK) {
-        CHECK_MSG(memcmp(&err, &untouched, sizeof err) == 0, "%s: err written", x->name);
+        expect(memcmp(&err, &untouched, sizeof err) == 0, "%s: err written", x->name);
         return;
     }
-    CHECK_MSG(memcmp(call_mem.out, call_mem.was_out, REGION) == 0, "%s: output written", x->name);
-    CHECK_MSG(planned == ATTN_OK || memcmp(&plan, &plan_was, sizeof plan) == 0,
-              "%s: failed plan written", x->name);
-    call_check_error(&err, st, x->names, x->name);
-    CHECK_MSG(attn_forward(ctx, &c.a, NULL) == st, "%s: without err", x->name);
+    expect(memcmp(call_mem.out, call_mem.was_out, REGION) == 0, "%s: output written", x->name);
+    expect(planned == ATTN_OK || memcmp(&plan, &plan_was, sizeof plan) == 0,
+           "%s: failed plan written", x->name);
+    expect_error(&err, st, x->names, x->name);
+    expect(attn_forward(ctx, &c.a, NULL) == st, "%s: without err", x->name);
 }
 
 void call_run_changes(const attn_ctx *ctx, const change *list, size_t n)
 {
+    wrong = 0;
     for (size_t i = 0; i < n; i++)
-        call_run_change(ctx, &list[i]);
+        try_change(ctx, &list[i]);
+    CHECK_MSG(wrong == 0, "%d expectations failed", wrong);
 }

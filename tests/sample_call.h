@@ -1,5 +1,5 @@
-/* sample_call.h: one small valid call with every part optional, to be changed field by field: the errors of
- * test_args.c, the edges and the fuzz of test_args_fuzz.c. */
+/* sample_call.h: one small valid call with every part optional, to be changed field by field: the
+ * errors of test_args.c, the edges and the fuzz of test_args_fuzz.c. */
 #ifndef ATTN_TESTS_SAMPLE_CALL_H
 #define ATTN_TESTS_SAMPLE_CALL_H
 
@@ -89,7 +89,8 @@ attn_view call_out(attn_type type, int64_t b, int64_t h, int64_t n, int64_t d);
 typedef attn_view (*view_maker)(attn_type, int64_t, int64_t, int64_t, int64_t);
 attn_partial call_record(view_maker view, attn_type type, int64_t b);
 
-/* --- One changed field -------------------------------------------------------------------------- */
+/* --- One changed field --------------------------------------------------------------------------
+ */
 
 enum kind { AS_IS, AS_I64, AS_INT, AS_SIZE, AS_F64, AS_PLACE };
 
@@ -113,9 +114,8 @@ typedef struct change {
 /* Writes the change into the call. */
 void call_apply(call *c, const change *x);
 
-/* Makes a call with x->with, changes it, runs plan and call, and checks status, text and what was
- * written. */
-void call_run_change(const attn_ctx *ctx, const change *x);
+/* For each row: makes a call with `with`, changes it, runs plan and call, and checks status, text
+ * and what was written. */
 void call_run_changes(const attn_ctx *ctx, const change *list, size_t n);
 #define RUN(list) call_run_changes(ctx, list, sizeof list / sizeof *list)
 

@@ -139,8 +139,7 @@ static attn_status step_decode(bench *b, attn_error *err)
     attn_forward_args a = bench_args(b);
 
     a.k = a.v = (attn_view){0};
-    if (b->p.options == POSITIONS)
-        b->p.mask.q_offset = 0;
+    b->p.mask.q_offset = problem_decode_offset(&b->p);
     return finish(b, attn_decode(b->ctx, b->cache, &a, err), &a.out);
 }
 
@@ -361,7 +360,7 @@ static void no_allocation_with_a_workspace(void **state)
         if (n >= 5 * OPTION_SETS) { /* through a cache */
             bench_fill_cache(&b);
             a.k = a.v = (attn_view){0};
-            b.p.mask.q_offset = 0;
+            b.p.mask.q_offset = problem_decode_offset(&b.p);
         }
         heap_arm(&b.heap, 0, 0);
         attn_status st = b.cache ? attn_decode_plan(b.ctx, b.cache, &a, &plan, NULL)

@@ -1,9 +1,9 @@
 /* test_args.c: what attn.h calls an error is one, says which argument, and writes nothing.
  *
- * Every row of the tables below is one change of one field of a call that is otherwise valid; `with`
- * names the options that must be present for the field to matter. The plan must fail exactly when
- * the call does. What is legal, and the fuzz, are in test_args_fuzz.c; errors of the cache's own
- * functions in test_cache.c.
+ * Every row of the tables below is one change of one field of a call that is otherwise valid;
+ * `with` names the options that must be present for the field to matter. The plan must fail exactly
+ * when the call does. What is legal, and the fuzz, are in test_args_fuzz.c; errors of the cache's
+ * own functions in test_cache.c.
  */
 #include "tests/sample_call.h"
 
@@ -12,7 +12,8 @@
 
 static attn_ctx *ctx;
 
-/* --- Errors of attn_forward --------------------------------------------------------------------- */
+/* --- Errors of attn_forward ---------------------------------------------------------------------
+ */
 
 static void views_of_wrong_type_or_place(void **state)
 {
@@ -31,7 +32,6 @@ static void views_of_wrong_type_or_place(void **state)
         {INT(a.sink.type, ATTN_F16), SINK, ARG, "sink"},
         {INT(a.sink.type, ATTN_F64), SINK, ARG, "sink"},
         {INT(m.keep.type, ATTN_F32), KEEP, ARG, "keep"},
-        {INT(m.keep.type, ATTN_BOOL), KEEP, ARG, "keep"},
         {INT(m.bias.type, ATTN_U8), BIAS, ARG, "bias"},
         {INT(m.bias.type, ATTN_F64), BIAS, ARG, "bias"},
         {INT(m.alibi.type, ATTN_U8), ALIBI, ARG, "alibi"},
@@ -98,7 +98,7 @@ static void sizes_that_do_not_fit(void **state)
         {I64(a.lse.size[0], 1), LSE, SHAPE, "lse"},
         {I64(a.lse.size[1], 2), LSE, SHAPE, "lse"},
         {I64(a.lse.size[2], 4), LSE, SHAPE, "lse"},
-        {I64(a.lse.size[3], 2), LSE, SHAPE, "lse"},
+        {I64(a.lse.size[3], 2), LSE, BAD, "lse"},
         {I64(a.weights.size[0], 1), WEIGHTS, SHAPE, "weights"},
         {I64(a.weights.size[1], 5), WEIGHTS, BAD, "weights"},
         {I64(a.weights.size[2], 4), WEIGHTS, SHAPE, "weights"},
@@ -127,10 +127,10 @@ static void sizes_that_do_not_fit(void **state)
         {I64(m.bias.size[3], 39), BIAS | PACKED, SHAPE, "bias"},
         {I64(m.bias.size[0], 2), BIAS | PACKED, SHAPE, "bias"},
         {I64(a.weights.size[0], 1), WEIGHTS | PACKED, SHAPE, "weights"},
-        {I64(a.weights.size[2], 5), WEIGHTS | PACKED, SHAPE, "weights"},
+        {I64(a.weights.size[2], 5), WEIGHTS | PACKED, BAD, "weights"},
         {I64(partial.out.size[3], 7), PARTIAL, SHAPE, "partial"},
         {I64(partial.sum.size[2], 4), PARTIAL, SHAPE, "partial"},
-        {I64(partial.max.size[3], 2), PARTIAL, SHAPE, "partial"},
+        {I64(partial.max.size[3], 2), PARTIAL, BAD, "partial"},
         {I64(start.out.size[0], 1), START, SHAPE, "start"},
         {I64(start.sum.size[1], 2), START, SHAPE, "start"},
         {I64(start.max.size[2], 6), START, SHAPE, "start"},
@@ -281,7 +281,7 @@ static void workspaces_too_small_or_askew(void **state)
     attn_error err;
 
     (void)state;
-    call_run_change(ctx, &askew);
+    call_run_changes(ctx, &askew, 1);
     call_make(&c, LSE | WEIGHTS | BIAS);
     call_fill();
     call_give_workspace(ctx, &c, &askew);
@@ -320,9 +320,8 @@ static void no_output_or_no_struct(void **state)
 
 static void sizes_whose_products_wrap(void **state)
 {
-    static const int64_t big[] = {INT64_MAX,        INT64_MAX / 2,
-                                  (int64_t)1 << 62, ((int64_t)1 << 61) + 1,
-                                  (int64_t)1 << 60, (int64_t)1 << 33};
+    static const int64_t big[] = {INT64_MAX, INT64_MAX / 2, (int64_t)1 << 62,
+                                  ((int64_t)1 << 61) + 1, (int64_t)1 << 60};
     attn_plan plan = ATTN_PLAN_INIT;
     attn_error err;
     call c;
@@ -345,13 +344,15 @@ static void sizes_whose_products_wrap(void **state)
                 c.a.lse.stride[s] = c.a.out.stride[s];
             }
             attn_status st = attn_forward_plan(ctx, &c.a, &plan, &err);
-            if (st == ATTN_OK) /* 2^33 rows or keys are legal; the address space is large */
-                continue;
             CHECK_MSG(1u << st & (BAD | MEM), "size[%d] = %lld: %s", dim, (long long)big[i],
                       attn_status_text(st));
             CHECK(1u << attn_forward(ctx, &c.a, &err) & (BAD | MEM));
             CHECK(memcmp(call_mem.out, call_mem.was_out, REGION) == 0);
         }
+    call_make(&c, 0);
+    c.a.k.size[2] = c.a.v.size[2] = (int64_t)1 << 46; /* legal, but for the memory it needs */
+    c.a.k.stride[2] = c.a.v.stride[2] = 0;
+    CHECK(1u << attn_forward(ctx, &c.a, &err) & (BAD | MEM));
     call_make(&c, 0);
     c.a.out.stride[0] = INT64_MAX; /* byte offsets past 2^63 */
     CHECK(1u << attn_forward(ctx, &c.a, &err) & BAD);
@@ -360,7 +361,8 @@ static void sizes_whose_products_wrap(void **state)
     CHECK(1u << attn_forward(ctx, &c.a, &err) & BAD);
 }
 
-/* --- Other calls -------------------------------------------------------------------------------- */
+/* --- Other calls --------------------------------------------------------------------------------
+ */
 
 typedef struct merge_call {
     attn_merge_args a;
@@ -402,6 +404,7 @@ static void expect_merge(const merge_call *m, unsigned want, const char *names, 
 
 static void errors_of_merge(void **state)
 {
+    static const attn_view absent;
     merge_call m;
 
     (void)state;
@@ -415,24 +418,22 @@ static void errors_of_merge(void **state)
     EXPECT_MERGE(m.parts[0].max.type = ATTN_F16, ARG, "part");
     EXPECT_MERGE(m.parts[1].out.type = ATTN_F64, ARG, "part");
     EXPECT_MERGE(m.a.out.type = ATTN_U8, ARG, "out");
-    EXPECT_MERGE(m.a.out.size[3] = 9, SHAPE, "out");
+    EXPECT_MERGE(m.a.out.size[3] = 9, BAD, "out");
     EXPECT_MERGE(m.a.out.stride[2] = 0, BAD, "out");
     EXPECT_MERGE(m.a.out.data = (char *)m.a.out.data + 2, ARG, "out");
     EXPECT_MERGE(m.a.lse.type = ATTN_BF16, ARG, "lse");
-    EXPECT_MERGE(m.a.lse.size[3] = 2, SHAPE, "lse");
+    EXPECT_MERGE(m.a.lse.size[3] = 2, BAD, "lse");
     EXPECT_MERGE(m.a.sink.size[1] = 3, SHAPE, "sink");
     EXPECT_MERGE(m.a.sink.type = ATTN_F16, ARG, "sink");
-    EXPECT_MERGE((m.a.partial = &m.to, m.a.out.data = NULL, m.a.lse.data = NULL), ARG, "sink");
-    EXPECT_MERGE((m.a.out.data = NULL, m.a.lse.data = NULL), ARG, "out");
-    EXPECT_MERGE(
-        (m.a.partial = &m.to, m.a.sink.data = NULL, m.a.out.data = NULL, m.a.lse.data = NULL), OK,
-        NULL);
-    EXPECT_MERGE((m.a.partial = &m.to, m.a.sink.data = NULL, m.a.out.data = NULL,
-                  m.a.lse.data = NULL, m.to.sum.size[0] = 1),
+    EXPECT_MERGE((m.a.partial = &m.to, m.a.out = absent, m.a.lse = absent), ARG, "sink");
+    EXPECT_MERGE((m.a.out = absent, m.a.lse = absent), ARG, "out");
+    EXPECT_MERGE((m.a.partial = &m.to, m.a.sink = absent, m.a.out = absent, m.a.lse = absent), OK,
+                 NULL);
+    EXPECT_MERGE((m.a.partial = &m.to, m.a.sink = absent, m.a.out = absent, m.a.lse = absent,
+                  m.to.sum.size[0] = 1),
                  SHAPE, "partial");
-    EXPECT_MERGE(
-        (m.a.partial = m.parts, m.a.sink.data = NULL, m.a.out.data = NULL, m.a.lse.data = NULL), OK,
-        NULL);
+    EXPECT_MERGE((m.a.partial = m.parts, m.a.sink = absent, m.a.out = absent, m.a.lse = absent), OK,
+                 NULL);
     CHECK(attn_merge(NULL, &m.a, NULL) == ATTN_E_ARGUMENT);
     CHECK(attn_merge(ctx, NULL, NULL) == ATTN_E_ARGUMENT);
 }
@@ -478,7 +479,7 @@ static void errors_of_ctx_create(void **state)
     o.alloc = never_alloc;
     expect_no_ctx(&o, ATTN_E_ARGUMENT, "free");
     newer.o.struct_size = sizeof newer;
-    expect_no_ctx(&newer.o, ATTN_E_ARGUMENT, "struct_size");
+    expect_no_ctx(&newer.o, ATTN_E_ARGUMENT, "options");
     for (int set = ATTN_SET_SCALAR; set <= ATTN_SET_AVX512; set++) {
         o = (attn_ctx_options)ATTN_CTX_OPTIONS_INIT;
         o.kernels = (attn_kernel_set)set;

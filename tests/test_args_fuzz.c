@@ -8,7 +8,8 @@
 
 static attn_ctx *ctx;
 
-/* --- What is legal ------------------------------------------------------------------------------ */
+/* --- What is legal ------------------------------------------------------------------------------
+ */
 
 static void legal_edges(void **state)
 {
@@ -39,7 +40,7 @@ static void legal_edges(void **state)
         {I64(m.bias.stride[3], 0), BIAS, OK, NULL},
         {I64(m.alibi.size[0], 1), ALIBI, OK, NULL},
         {I64(m.blocks.rows, 0), BLOCKS, OK, NULL},
-        {I64(block_start[1], 0), BLOCKS, OK, NULL},
+        {I64(block_start[0], 2), BLOCKS, OK, NULL},
         {I64(a.sink.size[0], 1), SINK, OK, NULL},
         {I64(a.weights.size[1], 2), WEIGHTS, OK, NULL},
         {I64(a.weights.size[1], 0), WEIGHTS, OK, NULL},
@@ -57,7 +58,7 @@ static void legal_edges(void **state)
     for (unsigned with = 1; with < EVERY; with *= 2) {
         change nothing = {"nothing changed", AS_IS, 0, 0, 0, with, OK, NULL};
 
-        call_run_change(ctx, &nothing);
+        call_run_changes(ctx, &nothing, 1);
     }
 }
 
@@ -143,20 +144,21 @@ static void structs_of_other_sizes(void **state)
     c.tail[7] = 1;
     call_fill();
     CHECK(attn_forward(ctx, &c.a, &err) == ATTN_E_ARGUMENT);
-    call_check_error(&err, ATTN_E_ARGUMENT, "struct_size", "newer field in use");
+    call_check_error(&err, ATTN_E_ARGUMENT, "args", "newer field in use");
     CHECK(memcmp(call_mem.out, call_mem.was_out, REGION) == 0);
     c.tail[7] = 0;
     c.mask_tail[0] = 1;
     CHECK(attn_forward(ctx, &c.a, &err) == ATTN_E_ARGUMENT);
-    call_check_error(&err, ATTN_E_ARGUMENT, "struct_size", "newer field of the mask in use");
+    call_check_error(&err, ATTN_E_ARGUMENT, "mask", "newer field of the mask in use");
     c.m.struct_size = sizeof c.m;
     CHECK(attn_forward(ctx, &c.a, &err) == ATTN_OK);
 }
 
-/* --- Fuzz --------------------------------------------------------------------------------------- */
+/* --- Fuzz ---------------------------------------------------------------------------------------
+ */
 
-/* 1 if every element of the view lies in the region (or the view is absent or empty). Sizes and strides that
- * doubles cannot hold exactly count as outside. */
+/* 1 if every element of the view lies in the region (or the view is absent or empty). Sizes and
+ * strides that doubles cannot hold exactly count as outside. */
 static int view_inside(const attn_view *v, const unsigned char *region)
 {
     double low = 0, high = 0, size = (double)attn_type_size(v->type);
@@ -200,8 +202,8 @@ static int call_inside(const call *c)
     return 1;
 }
 
-/* The library reads as many entries of the index arrays as sequences and rows say; those are ours to
- * keep inside the arrays, as a caller must. */
+/* The library reads as many entries of the index arrays as sequences and rows say; those are ours
+ * to keep inside the arrays, as a caller must. */
 static void keep_arrays_inside(call *c)
 {
     attn_mask *m = &c->m;

@@ -436,6 +436,7 @@ static void splits_body(attn_kernel_set set, problem *p)
         attn_forward_args a = key_range_args(p, from, n);
 
         parts[count] = new_record(p);
+        a.sink = (attn_view){0}; /* enters at the merge */
         a.partial = &parts[count];
         problem_run(ctx_for(set, 2), &a);
     }
@@ -451,6 +452,7 @@ static void splits_body(attn_kernel_set set, problem *p)
         attn_forward_args a = key_range_args(p, 0, cut);
         attn_partial before = new_record(p);
 
+        a.sink = (attn_view){0};
         a.partial = &before;
         problem_run(ctx_for(set, 1), &a);
         a = key_range_args(p, cut, p->tk - cut);

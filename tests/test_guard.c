@@ -114,7 +114,8 @@ static void guarded_make(guarded *g, rng *r, const shape *s)
         g->m.keep = input(r, ATTN_U8, s->b, s->h, s->tq, s->tk);
         g->m.bias = input(r, s->type, s->b, s->h, s->tq, s->tk);
         g->m.alibi = input(r, wide, s->b, s->h, 1, 1);
-        a->sink = input(r, wide, s->b, s->h, 1, 1);
+        if (!(s->options & RECORD))
+            a->sink = input(r, wide, s->b, s->h, 1, 1);
         a->dropout = 0.1;
     }
     if (s->options & SHIFTED) {

@@ -63,6 +63,11 @@ attn_forward_args problem_args(problem *p, int64_t b0, int64_t n)
     return a;
 }
 
+int64_t problem_decode_offset(const problem *p)
+{
+    return p->options == POSITIONS ? 0 : p->tq - p->tk;
+}
+
 void problem_run(const attn_ctx *ctx, const attn_forward_args *a)
 {
     attn_error err = {ATTN_OK, 0, ""};
@@ -148,13 +153,15 @@ void problem_check(const attn_ctx *ctx, problem *p, int64_t b0, int64_t n, const
 void problem_each(void **state, int64_t b, void (*body)(attn_kernel_set set, problem *p))
 {
     static const int64_t lengths[][2] = {{45, 1090}, {5, 1090}, {70, 70}};
+    static const int64_t lengths_of_many[][2] = {{18, 600}, {5, 600}, {66, 66}};
     attn_kernel_set set = test_set(state);
 
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)
         for (int options = 0; options < OPTION_SETS; options++)
             for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++) {
-                problem p = problem_make(ctx_for(set, 1), types[t], options, b, lengths[n][0],
-                                         lengths[n][1]);
+                const int64_t *length = b > 4 ? lengths_of_many[n] : lengths[n];
+                problem p =
+                    problem_make(ctx_for(set, 1), types[t], options, b, length[0], length[1]);
 
                 body(set, &p);
                 arena_reset(&problem_mem);

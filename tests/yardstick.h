@@ -32,6 +32,10 @@ attn_view view_batches(const attn_view *v, int64_t from, int64_t n);
 /* Arguments for sequences b0 .. b0 + n - 1, without outputs; the mask lives in *p. */
 attn_forward_args problem_args(problem *p, int64_t b0, int64_t n);
 
+/* q_offset of the mask for decoding the last n of the problem's queries, so that they stand where the
+ * yardstick had them. */
+int64_t problem_decode_offset(const problem *p);
+
 /* attn_forward that must succeed. */
 void problem_run(const attn_ctx *ctx, const attn_forward_args *a);
 
