@@ -35,6 +35,7 @@ typedef struct row_place {
     int64_t n;        /* keys attended */
     double roundings; /* n of docs/numerics.md, blocked by splits */
     double lazy;      /* roundings that rescaling by up to 2^8 can add */
+    double vanish;    /* weights of this size can meet a factor that is too small for normals */
 } row_place;
 
 typedef struct problem {
@@ -207,6 +208,7 @@ static void count_keys(const problem *p, row_place *at)
     at->roundings = (double)(at->n < SPLIT ? at->n : SPLIT) + (double)(splits > 1 ? 6 * splits : 0);
     /* m may stay 8 ln 2 below the maximum: up to twice that distance is travelled in addition. */
     at->lazy = tiles > 1 ? 3 * 11 : 0;
+    at->vanish = tiles > 1 ? 256 : 1;
     p->r->allowed[at->row] = at->n;
 }
 

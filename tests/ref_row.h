@@ -71,9 +71,10 @@ static REF_REAL REF_NAME(logit)(const problem *p, const row_place *at, int64_t j
     t = s;
     if (has_view(&mask->bias)) {
         t += (REF_REAL)ref_load(ref_at(&mask->bias, at->b, at->h, at->i, j), mask->bias.type);
-        /* A rounding is at most u|t|, and at most the smaller summand: with a bias of -FLT_MAX,
-         * |s|. */
-        *error += fmin(p->u * fabs((double)t), 2 * fabs((double)s));
+        /* A rounding is at most u|t| (twice that, to stay clear of the tripwire: big sums are
+         * nothing but this rounding), and at most the smaller summand: s, if the bias is -FLT_MAX.
+         */
+        *error += fmin(2 * p->u * fabs((double)t), 2 * fabs((double)s));
     }
     if (has_view(&mask->alibi)) {
         double slope = ref_load(ref_at(&mask->alibi, at->b, at->h, 0, 0), mask->alibi.type);
@@ -81,7 +82,7 @@ static REF_REAL REF_NAME(logit)(const problem *p, const row_place *at, int64_t j
         REF_REAL drop = (REF_REAL)slope * (REF_REAL)(distance < 0 ? -distance : distance);
 
         t -= drop;
-        *error += p->u * (2 * fabs((double)drop) + fabs((double)t));
+        *error += 2 * p->u * (fabs((double)drop) + fabs((double)t));
     }
     return t;
 }
@@ -147,19 +148,19 @@ static void REF_NAME(weigh)(const problem *p, const row_place *at, REF_NAME(rows
             x->w[j] = REF_EXP(x->t[j] - st->max);
             st->sum += x->w[j];
             if (x->w[j] > 0)
-                st->mean_error += (double)x->w[j] * (3 * p->u * far + x->e[j]);
+                st->mean_error += (double)x->w[j] * (4 * p->u * far + x->e[j]);
         }
     if (st->has_start) {
         st->start *= REF_EXP(record_max - st->max);
         st->sum += st->start;
-        st->mean_error += 3 * p->u * (double)(st->start * (st->max - record_max));
+        st->mean_error += 4 * p->u * (double)(st->start * (st->max - record_max));
     }
     if (st->has_sink) {
         REF_REAL w = REF_EXP(st->sink - st->max);
 
         st->sum += w;
         if (w > 0)
-            st->mean_error += 3 * p->u * (double)(w * (st->max - st->sink));
+            st->mean_error += 4 * p->u * (double)(w * (st->max - st->sink));
     }
     st->mean_error /= (double)st->sum;
 }
@@ -171,59 +172,69 @@ static double REF_NAME(spread)(const row_place *at, const REF_NAME(stats) * st, 
                                REF_REAL w, double own, REF_REAL distance, double roundings)
 {
     double far = (double)distance;
-    double x = 2 * st->dot_error + st->mean_error + own + u * (3 * far + roundings + at->lazy);
+    double x = 2 * st->dot_error + st->mean_error + own + u * (4 * far + roundings + at->lazy);
 
     return x < 1e-3 ? x * (1 + x) : fmin(expm1(x < 600 ? x : 600), 1 + (double)(st->sum / w));
 }
 
-/* Adds weight * factor * v to a column. Infinite and NaN values follow IEEE rules, except that
- * whether a tiny weight is zero already depends on the order of the work. */
-static void REF_NAME(column_add)(REF_NAME(rows) * x, int64_t c, REF_REAL weight, REF_REAL v,
-                                 double share, double spread)
+/* What one key contributes to every column. */
+typedef struct REF_NAME(term) {
+    REF_REAL weight; /* e^(t - m), times what dropout makes of it */
+    double share;    /* weight / sum */
+    double spread;   /* relative error of the weight */
+    double factor;   /* what v is multiplied by before e^(t - m): of dropout, the sum of a record */
+} REF_NAME(term);
+
+/* Adds a term times v to a column. Infinite and NaN values follow IEEE rules, except that whether a
+ * tiny weight is zero already depends on the order of the work. */
+static void REF_NAME(column_add)(REF_NAME(rows) * x, int64_t c, const REF_NAME(term) * term,
+                                 REF_REAL v)
 {
-    if (!isfinite((double)v)) {
-        if (isnan((double)v))
+    double size = fabs((double)v);
+
+    if (!isfinite(size)) {
+        if (isnan(size))
             x->state[c] |= COLUMN_NAN;
-        else if (share < 0x1p-100)
+        else if (term->share < 0x1p-100)
             x->state[c] |= COLUMN_OPEN;
         else
             x->state[c] |= v > 0 ? COLUMN_UP : COLUMN_DOWN;
         return;
     }
-    x->acc[c] += weight * v;
-    x->err[c] += (double)weight * fabs((double)v) * spread;
-    x->mag[c] += fabs((double)v);
+    x->acc[c] += term->weight * v;
+    x->err[c] += (double)term->weight * size * term->spread;
+    x->mag[c] += term->factor * size;
 }
 
 static void REF_NAME(values)(const problem *p, const row_place *at, REF_NAME(rows) * x,
                              const REF_NAME(stats) * st)
 {
+    const attn_partial *start = p->args->start;
     double drop = p->args->dropout, roundings = 2 * at->roundings + 8 + (drop > 0 ? 3 : 0);
-    REF_REAL keep = 1 / (1 - (REF_REAL)drop);
 
     for (int64_t j = 0; j < p->seq.tk; j++) {
-        REF_REAL w = x->w[j];
-        double spread;
+        REF_NAME(term) term = {.weight = x->w[j], .factor = 1};
 
         if (!p->allowed[j])
             continue;
-        spread =
-            w > 0 ? REF_NAME(spread)(at, st, p->u, w, x->e[j], st->max - x->t[j], roundings) : 0;
+        if (term.weight > 0)
+            term.spread =
+                REF_NAME(spread)(at, st, p->u, term.weight, x->e[j], st->max - x->t[j], roundings);
         if (drop > 0)
-            w *= cell_dropped(p, at, j) ? 0 : keep;
+            term.factor = cell_dropped(p, at, j) ? 0 : 1 / (1 - drop);
+        term.weight *= (REF_REAL)term.factor;
+        term.share = (double)(term.weight / st->sum);
         for (int64_t c = 0; c < p->r->dv; c++)
-            REF_NAME(column_add)(x, c, w, x->v[j * p->r->dv + c], (double)(w / st->sum), spread);
+            REF_NAME(column_add)(x, c, &term, x->v[j * p->r->dv + c]);
     }
-    if (!st->has_start)
-        return;
-    for (int64_t c = 0; c < p->r->dv; c++) {
-        REF_REAL sum = (REF_REAL)record_value(&p->args->start->sum, at, 0);
-        REF_REAL v = (REF_REAL)record_value(&p->args->start->out, at, c) / sum;
-        REF_REAL far = st->max - (REF_REAL)record_value(&p->args->start->max, at, 0);
+    if (st->has_start) {
+        REF_REAL far = st->max - (REF_REAL)record_value(&start->max, at, 0);
+        REF_REAL sum = (REF_REAL)record_value(&start->sum, at, 0);
+        REF_NAME(term) term = {st->start, (double)(st->start / st->sum), 0, (double)sum};
 
-        REF_NAME(column_add)
-        (x, c, st->start, v, (double)(st->start / st->sum),
-         REF_NAME(spread)(at, st, p->u, st->start, 0, far, roundings));
+        term.spread = REF_NAME(spread)(at, st, p->u, st->start, 0, far, roundings);
+        for (int64_t c = 0; c < p->r->dv; c++)
+            REF_NAME(column_add)(x, c, &term, (REF_REAL)record_value(&start->out, at, c) / sum);
     }
 }
 
@@ -236,7 +247,7 @@ static void REF_NAME(finish)(const problem *p, const row_place *at, const REF_NA
         double *out = &p->r->out[at_out + c], *bound = &p->r->bound_out[at_out + c];
 
         *out = (double)(x->acc[c] / st->sum);
-        *bound = x->err[c] / (double)st->sum + p->tiny * x->mag[c] +
+        *bound = x->err[c] / (double)st->sum + at->vanish * p->tiny * x->mag[c] +
                  p->denormal * p->options.denormals * (double)(at->n + 1);
         column_special(x->state[c], out, bound);
     }

@@ -39,7 +39,7 @@ static const struct {
     uint32_t stays, goes;
 } exclusive[] = {
     {OPT_F64, OPT_TYPES},
-    {OPT_PARTIAL, OPT_LSE | OPT_WEIGHTS | OPT_CHAIN | OPT_MERGE | OPT_IN_PLACE},
+    {OPT_PARTIAL, OPT_LSE | OPT_WEIGHTS | OPT_CHAIN | OPT_MERGE | OPT_IN_PLACE | OPT_SINK},
     {OPT_START, OPT_CHAIN | OPT_MERGE},
     {OPT_CHAIN, OPT_MERGE | OPT_WEIGHTS | OPT_WORKSPACE},
     {OPT_MERGE, OPT_WEIGHTS | OPT_IN_PLACE | OPT_WORKSPACE},
@@ -250,6 +250,15 @@ static void cut(trial *t, parts *p)
         cut_sequence(t, p, s);
 }
 
+/* A call that writes a record has no other output, and no sink: that enters at the merge. */
+static void write_record(attn_forward_args *args, const attn_partial *record)
+{
+    static const attn_view absent;
+
+    args->out = args->lse = args->weights = args->sink = absent;
+    args->partial = record;
+}
+
 static attn_status run_chain(trial *t, const attn_ctx *ctx, attn_error *err)
 {
     parts p = {0};
@@ -261,7 +270,8 @@ static attn_status run_chain(trial *t, const attn_ctx *ctx, attn_error *err)
 
         args.mask = &p.mask[i];
         args.start = i > 0 ? &p.record[i - 1] : NULL;
-        args.partial = i + 1 < p.n ? &p.record[i] : NULL;
+        if (i + 1 < p.n)
+            write_record(&args, &p.record[i]);
         st = attn_forward(ctx, &args, err);
     }
     return st;
@@ -278,7 +288,7 @@ static attn_status run_merge(trial *t, const attn_ctx *ctx, attn_error *err)
         attn_forward_args args = t->args;
 
         args.mask = &p.mask[i];
-        args.partial = &p.record[i];
+        write_record(&args, &p.record[i]);
         st = attn_forward(ctx, &args, err);
     }
     merge.parts = p.record;

@@ -263,7 +263,9 @@ static void build_bias(trial *t)
 static attn_view head_view(trial *t, double low, double high)
 {
     attn_type type = t->options & OPT_F64 ? ATTN_F64 : ATTN_F32;
-    int64_t batches = rng_chance(&t->random, 50) ? t->sequences : 1;
+    /* A merge knows nothing of the segments of a packed batch. */
+    int one = t->options & OPT_PACKED && t->options & OPT_MERGE;
+    int64_t batches = !one && rng_chance(&t->random, 50) ? t->sequences : 1;
     attn_view v = view_new(&t->memory, &t->random, type, batches, t->h, 1, 1, LAYOUT_PADDED);
 
     view_uniform(&v, &t->random, low, high);
