@@ -57,6 +57,7 @@ typedef struct attn_file_options {
     int copy;             /* non-zero: read into memory, do not map */
     size_t max_header;    /* bytes of JSON header accepted; 0: 32 MB */
     size_t max_values;    /* JSON containers and commas accepted, a bound on values; 0: 2 million */
+    size_t max_members;   /* members of a .npz accepted; 0: 10,000 */
     uint64_t max_inflate; /* bytes all compressed members of a .npz may inflate to; 0: 16 GB */
     int allow_trailing;   /* .npy: accept bytes after the data */
 } attn_file_options;
@@ -69,8 +70,7 @@ ATTN_API attn_status attn_file_open(const attn_ctx *ctx, const char *path,
                                     const attn_file_options *options, attn_file **out,
                                     attn_error *err);
 
-/* The same over bytes in memory, which must outlive the file; nothing is copied but what must be.
- */
+/* The same over bytes in memory, which must outlive the file; only what must be is copied. */
 ATTN_API attn_status attn_file_open_memory(const attn_ctx *ctx, const void *bytes, size_t size,
                                            const attn_file_options *options, attn_file **out,
                                            attn_error *err);
