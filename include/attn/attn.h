@@ -30,10 +30,11 @@
  *   its default. Later versions add fields at the end; old programs keep working.
  * - On any status but ATTN_OK, and but ATTN_E_CANCELLED, no output has been written. After
  *   ATTN_E_CANCELLED the outputs are undefined. `err` may be NULL; it is filled on failure only.
- * - Nothing prints, exits, aborts, reads the environment or touches global state; the floating-point
- *   control word (rounding, flushing, traps) of every thread is as it was.
+ * - Nothing prints, exits, aborts, reads the environment or touches global state; the
+ * floating-point control word (rounding, flushing, traps) of every thread is as it was.
  * - Bits: an output row depends on the row's own inputs and options, on D, Dv, the types and the
- *   instruction set; never on threads, batch, padding, strides, alignment, cache layout or chunking.
+ *   instruction set; never on threads, batch, padding, strides, alignment, cache layout or
+ * chunking.
  * - Accuracy: f32, f16 and bf16 inputs are accumulated in f32 with one rounding per fused step; the
  *   error of every output element is within the bound of docs/numerics.md.
  *
@@ -59,13 +60,20 @@
 
 /* { .struct_size = sizeof(type) }, in a form that C++17 accepts too. */
 #ifdef __cplusplus
-#define ATTN_INIT(type) { sizeof(type) }
+#define ATTN_INIT(type)                                                                            \
+    {                                                                                              \
+        sizeof(type)                                                                               \
+    }
 extern "C" {
 #else
-#define ATTN_INIT(type) { .struct_size = sizeof(type) }
+#define ATTN_INIT(type)                                                                            \
+    {                                                                                              \
+        .struct_size = sizeof(type)                                                                \
+    }
 #endif
 
-/* --- Status ------------------------------------------------------------------------------------ */
+/* --- Status ------------------------------------------------------------------------------------
+ */
 
 #define ATTN_STATUS_LIST(X)                                                                        \
     X(ATTN_OK, "success")                                                                          \
@@ -86,7 +94,8 @@ typedef enum attn_status {
 } attn_status;
 
 /* Details of a failure: which argument, file or tensor, and what was expected. `offset` is the byte
- * of a file where reading failed, else 0. `text` is one line without a full stop, always terminated. */
+ * of a file where reading failed, else 0. `text` is one line without a full stop, always
+ * terminated. */
 typedef struct attn_error {
     attn_status status;
     uint64_t offset;
@@ -99,14 +108,15 @@ ATTN_API const char *attn_status_text(attn_status status);
 /* "0.1.0": the version of the library that runs, which may differ from ATTN_VERSION. */
 ATTN_API const char *attn_version(void);
 
-/* --- Types and views --------------------------------------------------------------------------- */
+/* --- Types and views ---------------------------------------------------------------------------
+ */
 
 typedef enum attn_type {
     ATTN_F32 = 0,
     ATTN_F16,  /* IEEE binary16 */
     ATTN_BF16, /* the upper half of a binary32 */
     ATTN_F64,
-    ATTN_U8, /* keep masks */
+    ATTN_U8, /* keep masks, as ATTN_BOOL */
     ATTN_I8, /* this and the following: only in files (io.h) */
     ATTN_U16,
     ATTN_I16,
@@ -125,9 +135,10 @@ ATTN_API const char *attn_type_name(attn_type type);
 
 /* Four-dimensional array [batch, heads, rows, columns] over the caller's memory. Strides count
  * elements and may have any value: 0 repeats, negative runs backwards (`data` is then element
- * [0,0,0,0], not the lowest address). Outputs must not overlap themselves. A view with data == NULL
- * is absent, unless one of its sizes is 0: then it is empty. `data` must be aligned to its element
- * and no more. Inputs are never written, though the pointer is not const. This struct is frozen. */
+ * [0,0,0,0], not the lowest address). Outputs must not overlap themselves. A zeroed view is absent.
+ * Data may be NULL if one of the sizes is 0; otherwise NULL is an error. `data` must be aligned to
+ * its element and no more. Inputs are never written, though the pointer is not const. This struct
+ * is frozen. */
 typedef struct attn_view {
     void *data;
     attn_type type;
@@ -142,7 +153,8 @@ ATTN_API attn_view attn_view_bhsd(const void *data, attn_type type, int64_t b, i
 ATTN_API attn_view attn_view_bshd(const void *data, attn_type type, int64_t b, int64_t h, int64_t n,
                                   int64_t d);
 
-/* --- Context ----------------------------------------------------------------------------------- */
+/* --- Context -----------------------------------------------------------------------------------
+ */
 
 /* Holds the choice of kernels, the workers and the callbacks. It does not change once made; any
  * number of threads may compute with one context at the same time. */
@@ -164,10 +176,11 @@ ATTN_API int attn_kernel_set_available(attn_kernel_set set);
 
 /* The caller's own workers: run task(arg, i) once for each i in 0..n-1, in any order, on any
  * threads, one after the other if need be, and return when all are done. */
-typedef void (*attn_parallel_for)(void *user, size_t n, void (*task)(void *arg, size_t i), void *arg);
+typedef void (*attn_parallel_for)(void *user, size_t n, void (*task)(void *arg, size_t i),
+                                  void *arg);
 
-/* alloc returns memory aligned to at least `align` (a power of two, at least 16) or NULL. Both may be called by several threads
- * at once. `free` gets what alloc returned, never NULL. */
+/* alloc returns memory aligned to at least `align` (a power of two, at least 16) or NULL. Both may
+ * be called by several threads at once. `free` gets what alloc returned, never NULL. */
 typedef void *(*attn_alloc_fn)(void *user, size_t size, size_t align);
 typedef void (*attn_free_fn)(void *user, void *memory);
 
@@ -175,7 +188,8 @@ typedef void (*attn_free_fn)(void *user, void *memory);
 typedef void (*attn_log_fn)(void *user, const char *text);
 
 /* Called between work items of long calls with `done` of `total` units of work. Returning non-zero
- * cancels the call. Calls that belong to one compute call never overlap, but come from any worker. */
+ * cancels the call. Calls that belong to one compute call never overlap, but come from any worker.
+ */
 typedef int (*attn_progress_fn)(void *user, uint64_t done, uint64_t total);
 
 typedef struct attn_ctx_options {
@@ -197,9 +211,10 @@ typedef struct attn_ctx_options {
 
 /* Makes a context. `options` may be NULL. Worker threads that cannot be created make a narrower
  * context and a line in the log, not an error. Runs a self-test of a few microseconds that refuses
- * (ATTN_E_BUILD) a library compiled with fused or reordered arithmetic it did not ask for. On failure *out is
- * NULL. ATTN_E_UNSUPPORTED: the named kernel set cannot run here. */
-ATTN_API attn_status attn_ctx_create(const attn_ctx_options *options, attn_ctx **out, attn_error *err);
+ * (ATTN_E_BUILD) a library compiled with fused or reordered arithmetic it did not ask for. On
+ * failure *out is NULL. ATTN_E_UNSUPPORTED: the named kernel set cannot run here. */
+ATTN_API attn_status attn_ctx_create(const attn_ctx_options *options, attn_ctx **out,
+                                     attn_error *err);
 
 /* Ends the workers and frees the context. No call may be running on it, and objects made with it
  * must be gone. */
@@ -209,13 +224,15 @@ ATTN_API void attn_ctx_destroy(attn_ctx *ctx);
 ATTN_API attn_kernel_set attn_ctx_kernels(const attn_ctx *ctx);
 ATTN_API int attn_ctx_threads(const attn_ctx *ctx);
 
-/* --- Mask -------------------------------------------------------------------------------------- */
+/* --- Mask --------------------------------------------------------------------------------------
+ */
 
 /* Which 64-aligned key blocks a query block may see: compressed sparse rows per (batch, head).
- * Blocks lie on positions: row r holds the queries with pos_q / q_block == r, block c the keys with pos_k / k_block == c.
- * Queries outside all rows see nothing. Row r of (b, h) lists
+ * Blocks lie on positions: row r holds the queries with pos_q / q_block == r, block c the keys with
+ * pos_k / k_block == c. Queries outside all rows see nothing. Row r of (b, h) lists
  *
- *     index[ start[b*batch_stride + h*head_stride + r] .. start[b*batch_stride + h*head_stride + r+1] - 1 ]
+ *     index[ start[b*batch_stride + h*head_stride + r] .. start[b*batch_stride + h*head_stride +
+ * r+1] - 1 ]
  *
  * in ascending order, each below k_blocks. Strides count entries of `start`; 0 broadcasts. */
 typedef struct attn_block_list {
@@ -230,8 +247,8 @@ typedef struct attn_block_list {
 
 /* A rectangle of logits handed to the caller's tile function. `logits` is float, or double when all
  * inputs are f64; row r, column c is logits[r*stride + c] and concerns query row q_row + r and key
- * row k_row + c (as i and j in the formula; in packed batches counted from the sequence's own first row), which stand at
- * positions q_pos + r and k_pos + c. */
+ * row k_row + c (k_row is the column of keep and bias; in packed batches rows count from the
+ * sequence's own first), which stand at positions q_pos + r and k_pos + c. */
 typedef struct attn_tile {
     int64_t batch, head;
     int64_t q_row, k_row;
@@ -242,9 +259,10 @@ typedef struct attn_tile {
     attn_type type; /* ATTN_F32 or ATTN_F64 */
 } attn_tile;
 
-/* May change each logit as a function of its coordinates and value; -inf masks. Called by several
- * threads at once, for tiles of any shape, possibly more than once for a tile, and also for cells that other masks remove (their values are
- * then without meaning). Must be pure. */
+/* May change each logit as a function of its coordinates and value; what is -inf afterwards is
+ * masked. Called by several threads at once, for tiles of any shape, possibly more than once for a
+ * tile, and also for cells that other masks remove (their values are then without meaning). Must be
+ * pure. */
 typedef void (*attn_tile_fn)(void *user, const attn_tile *tile);
 
 /* Everything that decides which keys a query may attend, and what is added to its logits. All parts
@@ -258,25 +276,30 @@ typedef struct attn_mask {
 
     int causal; /* non-zero: pos_k <= pos_q */
     int window; /* non-zero: pos_q - window_left <= pos_k <= pos_q + window_right */
-    int64_t window_left, window_right; /* -1: open on that side; the key at pos_q itself always counts */
+    int64_t window_left, window_right; /* -1: open on that side; the key at pos_q itself always
+                                          counts */
 
-    int64_t q_offset, k_offset;         /* position of row 0 of every sequence ... */
-    const int64_t *q_offsets;           /* ... plus, per sequence, [B] or NULL */
-    const int64_t *k_offsets;           /* [B] or NULL. pos_k counts from the sequence's first key, so it
-                                         * is not moved by k_start. Key positions must not be negative */
-    const int64_t *k_start;             /* [B] or NULL (0): first key row that exists (left padding) */
-    const int64_t *k_count;             /* [B] or NULL (all that follow k_start): keys that exist */
-    const int64_t *q_count;             /* [B] or NULL (all): query rows that exist; rows past it are
-                                         * empty rows */
+    int64_t q_offset, k_offset; /* position of row 0 of every sequence ... */
+    const int64_t *q_offsets;   /* ... plus, per sequence, [B] or NULL */
+    const int64_t *k_offsets;   /* [B] or NULL. pos_k counts from the sequence's first key, so it
+                                 * is not moved by k_start. Key positions must not be negative */
+    const int64_t *k_start;     /* [B] or NULL (0): first key row that exists (left padding) */
+    const int64_t *k_count;     /* [B] or NULL (all that follow k_start): keys that exist */
+    const int64_t *q_count;     /* [B] or NULL (all): query rows that exist; rows past it are
+                                 * empty rows */
 
     int64_t segments;                   /* > 0: packed batch of so many sequences */
-    const int64_t *q_starts, *k_starts; /* [segments + 1] ascending row numbers; first 0, last Tq / Tk */
+    const int64_t *q_starts, *k_starts; /* [segments + 1] ascending row numbers; first 0, last Tq /
+                                           Tk */
 
-    attn_view keep; /* u8; non-zero: may attend. [B or 1, H or 1, Tq or 1, Tk or 1]; a size 1 repeats, as
-                     * does stride 0. Column c is key row c of the buffer (k_start does not move it). Packed: rows and
-                     * columns count from the segment's first, sizes at least the longest segment's */
-    attn_view bias; /* f32, f16 or bf16 (f64 when all inputs are f64); shape as `keep`. -inf masks */
-    attn_view alibi; /* slopes [B or 1, H, 1, 1], f32 or the type of bias; t -= slope * |pos_q - pos_k| */
+    attn_view keep;  /* u8 or bool; non-zero: may attend. [B or 1, H or 1, Tq or 1, Tk or 1]; a size
+                      * 1 repeats, as  does stride 0. Column c is key row c of the buffer (k_start
+                      * does not move it). Packed: rows and  columns count from the segment's first,
+                      * sizes at least the longest segment's */
+    attn_view bias;  /* f32, f16 or bf16 (f64 when all inputs are f64); shape as `keep`. -inf masks
+                      */
+    attn_view alibi; /* slopes [B or 1, H, 1, 1], f32 or the type of bias; t -= slope * |pos_q -
+                        pos_k| */
 
     attn_block_list blocks;
 
@@ -285,60 +308,71 @@ typedef struct attn_mask {
 } attn_mask;
 #define ATTN_MASK_INIT ATTN_INIT(attn_mask)
 
-/* Inverts a mask of the other polarity (non-zero: drop), as torch.nn.MultiheadAttention has it: dst[i] = !src[i].
- * dst may be src. */
+/* Inverts a mask of the other polarity (non-zero: drop), as torch.nn.MultiheadAttention has it:
+ * dst[i] = !src[i]. dst may be src. */
 ATTN_API void attn_keep_from_drop(uint8_t *dst, const uint8_t *src, size_t n);
 
-/* The usual ALiBi slopes for any number of heads: 2^(-8 (h+1) / n) for n the largest power of two <=
- * heads, then every second one of the sequence for 2n. Source: Press et al. (2021), section 3. */
+/* The usual ALiBi slopes for any number of heads: 2^(-8 (h+1) / n) for n the largest power of two
+ * <= heads, then every second one of the sequence for 2n. Source: Press et al. (2021), section 3.
+ */
 ATTN_API void attn_alibi_slopes(float *slopes, size_t heads);
 
-/* --- Partial results --------------------------------------------------------------------------- */
+/* --- Partial results ---------------------------------------------------------------------------
+ */
 
 /* Attention over part of the keys, not yet normalised: with m the reference logit of a row,
  *
  *     out[b,h,i,:] = sum_j e^(t - m) v[j]       sum[b,h,i] = sum_j e^(t - m)       max[b,h,i] = m
  *
- * m is one of the row's logits or up to 8 / log2(e) below the largest. A row without keys is (0, 0, -inf). All three views
- * are f32, or f64 when all inputs are f64; sizes [B, H, Tq, Dv] and [B, H, Tq, 1] (packed batches: [1, H, total rows, ...]). An
- * (O, LSE) pair from elsewhere is the record out = O, sum = 1, max = LSE (an empty one: sum = 0). */
+ * m is one of the row's logits or up to 8 / log2(e) below the largest. A row without keys is (0, 0,
+ * -inf). All three views are f32, or f64 when all inputs are f64; sizes [B, H, Tq, Dv] and [B, H,
+ * Tq, 1] (packed batches: [1, H, total rows, ...]). An (O, LSE) pair from elsewhere is the record
+ * out = O, sum = 1, max = LSE (an empty one: sum = 0). */
 typedef struct attn_partial {
     attn_view out, sum, max;
 } attn_partial;
 
-/* --- Forward ----------------------------------------------------------------------------------- */
+/* --- Forward -----------------------------------------------------------------------------------
+ */
 
 typedef struct attn_forward_args {
     size_t struct_size;
     attn_view q;   /* [B, H, Tq, D] */
     attn_view k;   /* [B, Hk, Tk, D] */
     attn_view v;   /* [B, Hk, Tk, Dv] */
-    attn_view out; /* [B, H, Tq, Dv]; may be absent if another output is asked for. May be exactly q's memory with the same
-                    * type and strides when D == Dv; no other overlap with inputs or outputs */
+    attn_view out; /* [B, H, Tq, Dv]; may be absent if another output is asked for. May be exactly
+                    * q's memory with the same type and strides when D == Dv; no other overlap with
+                    * inputs or outputs */
     const attn_mask *mask; /* NULL: every key */
 
-    int has_scale; /* non-zero: `scale` is given; else 1 / sqrt(D) */
-    double scale;  /* finite; 0 gives the mean of the allowed values, negative is legal */
+    int has_scale;  /* non-zero: `scale` is given; else 1 / sqrt(D) */
+    double scale;   /* finite; 0 gives the mean of the allowed values, negative is legal */
     double softcap; /* 0: none; else positive and finite */
 
-    attn_view sink; /* [B or 1, H, 1, 1] f32 (f64 when all f64), or absent. -inf: no sink for that head */
+    attn_view sink; /* [B or 1, H, 1, 1] f32 (f64 when all f64), or absent. -inf: no sink for that
+                       head */
 
-    double dropout; /* 0 <= p < 1. Cell (b, h, pos_q, pos_k) is dropped by a function of these four and the seed alone (docs/numerics.md) */
+    double dropout; /* 0 <= p < 1. Cell (b, h, pos_q, pos_k) is dropped by a function of these four
+                       and the seed alone (docs/numerics.md) */
     uint64_t dropout_seed;
     int64_t dropout_batch, dropout_head; /* added to b and h in that function: shards */
 
-    attn_view lse;      /* [B, H, Tq, 1], f32 or f64, or absent: natural log, sink included. Empty row: -inf or the sink */
-    attn_view weights;  /* [B, n, Tq, Tk], f32, f16, bf16 or f64, or absent: P before dropout of heads
-                         * weights_head .. weights_head + n - 1, zeros where masked. Costs a second sweep over the scores of these heads.
-                         * Packed: [segments, n, longest q, longest k] */
+    attn_view lse; /* [B, H, Tq, 1], f32 or f64, or absent: natural log, sink included. Empty row:
+                      -inf or the sink */
+    attn_view weights; /* [B, n, Tq, Tk], f32, f16, bf16 or f64, or absent: P before dropout of
+                        * heads weights_head .. weights_head + n - 1, zeros where masked. Costs a
+                        * second sweep over the scores of these heads. Packed: [segments, n, longest
+                        * q, longest k] */
     int64_t weights_head;
 
-    const attn_partial *partial; /* write the record of these keys instead of `out`, `lse` and `weights`; sinks do not
-                                  * enter */
-    const attn_partial *start;   /* continue from the record of keys at lower positions, as if it and these
-                                  * keys were one call: bitwise so if the cut is at a multiple of 512 positions */
+    const attn_partial *partial; /* write the record of these keys instead of `out`, `lse` and
+                                  * `weights`; sinks do not enter */
+    const attn_partial *start; /* continue from the record of keys at lower positions, as if it and
+                                * these keys were one call: bitwise so if the cut is at a multiple
+                                * of 512 positions */
 
-    void *workspace; /* 64-byte aligned, attn_forward_plan's size; NULL: allocated and freed by the call */
+    void *workspace; /* 64-byte aligned, attn_forward_plan's size; NULL: allocated and freed by the
+                        call */
     size_t workspace_size;
 } attn_forward_args;
 #define ATTN_FORWARD_ARGS_INIT ATTN_INIT(attn_forward_args)
@@ -346,28 +380,32 @@ typedef struct attn_forward_args {
 /* Computes attention.
  *
  * Types: q, k, v, out each f32, f16 or bf16 in any mix; or all of them f64.
- * Edges: B, H or Tq of 0: success, nothing to do. Tk = 0: every row is empty (zeros, LSE -inf or the sink). Whether a row is
- * empty is decided by the mask, not by its logits. Keys and values that a row may not attend never reach it, not even as NaN;
- * NaN that it attends shows. An attended logit of +inf, or attended logits that are all -inf by overflow, give a NaN row.
- * Lazy rescaling lets weights reach 2^8 before normalisation: |V| above FLT_MAX / (2^8 Tk) may overflow.
- * Errors: ATTN_E_ARGUMENT (type, scale, softcap, offsets, workspace), ATTN_E_SHAPE (sizes), ATTN_E_MEMORY,
- * ATTN_E_CANCELLED. Threads: any number of calls at once on one context, with different outputs and workspaces. */
-ATTN_API attn_status attn_forward(const attn_ctx *ctx, const attn_forward_args *args, attn_error *err);
+ * Edges: B, H or Tq of 0: success, nothing to do. Tk = 0: every row is empty (zeros, LSE -inf or
+ * the sink). Whether a row is empty is decided by the mask, not by its logits. Keys and values that
+ * a row may not attend never reach it, not even as NaN; NaN that it attends shows. An attended
+ * logit of +inf, or attended logits that are all -inf by overflow, give a NaN row. Lazy rescaling
+ * lets weights reach 2^8 before normalisation: |V| above FLT_MAX / (2^8 Tk) may overflow. Errors:
+ * ATTN_E_ARGUMENT (type, scale, softcap, offsets, workspace), ATTN_E_SHAPE (sizes), ATTN_E_MEMORY,
+ * ATTN_E_CANCELLED. Threads: any number of calls at once on one context, with different outputs and
+ * workspaces. */
+ATTN_API attn_status attn_forward(const attn_ctx *ctx, const attn_forward_args *args,
+                                  attn_error *err);
 
 /* What attn_forward (or attn_decode) would do with these arguments. */
 typedef struct attn_plan {
     size_t struct_size;
-    size_t workspace_size;    /* bytes to pass as workspace */
+    size_t workspace_size; /* bytes to pass as workspace */
     attn_kernel_set kernels;
-    int threads;              /* workers that will take part */
-    const char *path;         /* "tiled" or "split-key" */
-    char why[160];            /* one line: what decided it */
+    int threads;      /* workers that will take part */
+    const char *path; /* "tiled" or "split-key" */
+    char why[160];    /* one line: what decided it */
 } attn_plan;
 #define ATTN_PLAN_INIT ATTN_INIT(attn_plan)
 
-/* Fills *plan; fails exactly when attn_forward would (memory and cancelling apart). `workspace` is ignored. */
-ATTN_API attn_status attn_forward_plan(const attn_ctx *ctx, const attn_forward_args *args, attn_plan *plan,
-                                       attn_error *err);
+/* Fills *plan; fails exactly when attn_forward would (memory and cancelling apart). `workspace` is
+ * ignored. */
+ATTN_API attn_status attn_forward_plan(const attn_ctx *ctx, const attn_forward_args *args,
+                                       attn_plan *plan, attn_error *err);
 
 typedef struct attn_merge_args {
     size_t struct_size;
@@ -376,7 +414,8 @@ typedef struct attn_merge_args {
     attn_view out;  /* [B, H, Tq, Dv], any of the types attn_forward writes; may be absent */
     attn_view lse;  /* [B, H, Tq, 1] f32 or f64; may be absent */
     attn_view sink; /* [B or 1, H, 1, 1]; enters here, once */
-    const attn_partial *partial; /* write the merged record instead of out and lse (may be parts[0]; sink then absent) */
+    const attn_partial *partial; /* write the merged record instead of out and lse (may be parts[0];
+                                    sink then absent) */
 } attn_merge_args;
 #define ATTN_MERGE_ARGS_INIT ATTN_INIT(attn_merge_args)
 
@@ -384,20 +423,23 @@ typedef struct attn_merge_args {
  *
  *     m = max(m1, m2)   sum = sum1 e^(m1-m) + sum2 e^(m2-m)   out = out1 e^(m1-m) + out2 e^(m2-m)
  *
- * An empty record changes no bit. Attention over all keys in one call has the bits of merging one record per
- * 512 key positions (cut at multiples of 512). */
+ * An empty record changes no bit. Attention over all keys in one call has the bits of merging one
+ * record per 512 key positions (cut at multiples of 512). */
 ATTN_API attn_status attn_merge(const attn_ctx *ctx, const attn_merge_args *args, attn_error *err);
 
-/* --- Cache and decode -------------------------------------------------------------------------- */
+/* --- Cache and decode --------------------------------------------------------------------------
+ */
 
-/* Keys and values of sequences that grow. A sequence holds the rows of positions first .. first + length - 1.
- * Reading (attn_decode) may happen from many threads at once; changing a cache needs it alone. */
+/* Keys and values of sequences that grow. A sequence holds the rows of positions first .. first +
+ * length - 1. Reading (attn_decode) may happen from many threads at once; changing a cache needs it
+ * alone. */
 typedef struct attn_cache attn_cache;
 
 typedef enum attn_cache_kind {
     ATTN_CACHE_CONTIGUOUS = 0, /* `capacity` rows a sequence; append past it is ATTN_E_FULL */
-    ATTN_CACHE_RING,           /* keeps the last `capacity` rows; older ones fall out, positions go on */
-    ATTN_CACHE_PAGED           /* rows in pages of a pool that sequences share; ATTN_E_FULL when it or `capacity` is used up */
+    ATTN_CACHE_RING, /* keeps the last `capacity` rows; older ones fall out, positions go on */
+    ATTN_CACHE_PAGED /* rows in pages of a pool that sequences share; ATTN_E_FULL when it or
+                        `capacity` is used up */
 } attn_cache_kind;
 
 typedef struct attn_cache_options {
@@ -410,58 +452,67 @@ typedef struct attn_cache_options {
     int64_t capacity; /* rows a sequence */
     int64_t page;     /* paged: rows a page */
     int64_t pages;    /* paged: pages in the pool */
-    /* The caller's memory, both or neither (neither: allocated). Contiguous and ring: k [batch, heads, capacity, dk],
-     * v likewise. Paged: k [pages, heads, page, dk], v likewise. Any strides. It must outlive the cache. */
+    /* The caller's memory, both or neither (neither: allocated). Contiguous and ring: k [batch,
+     * heads, capacity, dk], v likewise. Paged: k [pages, heads, page, dk], v likewise. Any strides.
+     * It must outlive the cache. */
     attn_view k, v;
-    /* Paged, over the caller's memory only: page numbers [batch][ceil(capacity / page)], owned, filled
-     * and kept by the caller; -1: no page. NULL: the cache deals out the pages itself. */
+    /* Paged, over the caller's memory only: page numbers [batch][ceil(capacity / page)], owned,
+     * filled and kept by the caller; -1: no page. NULL: the cache deals out the pages itself. */
     const int32_t *block_table;
 } attn_cache_options;
 #define ATTN_CACHE_OPTIONS_INIT ATTN_INIT(attn_cache_options)
 
 /* Makes an empty cache; on failure *out is NULL. The context must outlive it. */
-ATTN_API attn_status attn_cache_create(const attn_ctx *ctx, const attn_cache_options *options, attn_cache **out,
-                                       attn_error *err);
+ATTN_API attn_status attn_cache_create(const attn_ctx *ctx, const attn_cache_options *options,
+                                       attn_cache **out, attn_error *err);
 ATTN_API void attn_cache_destroy(attn_cache *cache);
 
-/* Appends n rows to sequences first_sequence .. first_sequence + b - 1: k [b, Hk, n, D], v [b, Hk, n, Dv], f32,
- * f16 or bf16 (or f64 with an f64 cache), converted to the cache's type with round to nearest even. If any sequence has no
- * room, ATTN_E_FULL and the cache is untouched. A ring keeps the last `capacity` of what it had and got. */
-ATTN_API attn_status attn_cache_append(attn_cache *cache, int64_t first_sequence, const attn_view *k,
-                                       const attn_view *v, attn_error *err);
+/* Appends n rows to sequences first_sequence .. first_sequence + b - 1: k [b, Hk, n, D], v [b, Hk,
+ * n, Dv], f32, f16 or bf16 (or f64 with an f64 cache), converted to the cache's type with round to
+ * nearest even. If any sequence has no room, ATTN_E_FULL and the cache is untouched. A ring keeps
+ * the last `capacity` of what it had and got. */
+ATTN_API attn_status attn_cache_append(attn_cache *cache, int64_t first_sequence,
+                                       const attn_view *k, const attn_view *v, attn_error *err);
 
-/* Keeps the first `length` rows (positions) of a sequence: trims drafted tokens. length > the present one: error. */
-ATTN_API attn_status attn_cache_trim(attn_cache *cache, int64_t sequence, int64_t length, attn_error *err);
+/* Keeps the first `length` rows (positions) of a sequence: trims drafted tokens. length > the
+ * present one: error. */
+ATTN_API attn_status attn_cache_trim(attn_cache *cache, int64_t sequence, int64_t length,
+                                     attn_error *err);
 
-/* Forgets the oldest `count` rows. Positions of the others do not change. Frees pages that no longer hold a row. */
-ATTN_API attn_status attn_cache_drop(attn_cache *cache, int64_t sequence, int64_t count, attn_error *err);
+/* Forgets the oldest `count` rows. Positions of the others do not change. Frees pages that no
+ * longer hold a row. */
+ATTN_API attn_status attn_cache_drop(attn_cache *cache, int64_t sequence, int64_t count,
+                                     attn_error *err);
 
-/* Makes sequence `to` a copy of `from` (what `to` held is forgotten). Paged caches that deal out their pages share them
- * until one side appends (copy on write); others copy rows. */
+/* Makes sequence `to` a copy of `from` (what `to` held is forgotten). Paged caches that deal out
+ * their pages share them until one side appends (copy on write); others copy rows. */
 ATTN_API attn_status attn_cache_fork(attn_cache *cache, int64_t from, int64_t to, attn_error *err);
 
-/* Declares that the caller's memory holds rows of positions first .. first + length - 1 of a sequence, written by the
- * caller. Row of position p: contiguous p; ring p % capacity; paged row p % page of page
- * block_table[p / page]. Only for caches over the caller's memory. */
-ATTN_API attn_status attn_cache_assign(attn_cache *cache, int64_t sequence, int64_t first, int64_t length,
-                                       attn_error *err);
+/* Declares that the caller's memory holds rows of positions first .. first + length - 1 of a
+ * sequence, written by the caller. Row of position p: contiguous p; ring p % capacity; paged row p
+ * % page of page block_table[p / page]. Only for caches over the caller's memory. */
+ATTN_API attn_status attn_cache_assign(attn_cache *cache, int64_t sequence, int64_t first,
+                                       int64_t length, attn_error *err);
 
-/* Position of the oldest row held, and the number of rows held; -1 for a sequence number out of range. */
+/* Position of the oldest row held, and the number of rows held; -1 for a sequence number out of
+ * range. */
 ATTN_API int64_t attn_cache_first(const attn_cache *cache, int64_t sequence);
 ATTN_API int64_t attn_cache_length(const attn_cache *cache, int64_t sequence);
 
-/* attn_forward over the keys and values of a cache. args->k, args->v must be absent, batch of q equals the
- * cache's. Positions: key rows stand where the cache says; query row i of sequence b at
+/* attn_forward over the keys and values of a cache. args->k, args->v must be absent, batch of q
+ * equals the cache's. Positions: key rows stand where the cache says; query row i of sequence b at
  *
  *     pos_q = first + length - Tq + q_offset + q_offsets[b] + i
  *
- * that is, the queries are the last Tq rows unless an offset says otherwise. mask->k_offset, k_offsets, k_start, k_count and
- * segments must be absent. Columns of keep, bias and weights are rows from the oldest held: column c is position first + c, and Tk
- * is the longest length of the batch. Same bits as attn_forward over the same rows. */
-ATTN_API attn_status attn_decode(const attn_ctx *ctx, const attn_cache *cache, const attn_forward_args *args,
-                                 attn_error *err);
-ATTN_API attn_status attn_decode_plan(const attn_ctx *ctx, const attn_cache *cache, const attn_forward_args *args,
-                                      attn_plan *plan, attn_error *err);
+ * that is, the queries are the last Tq rows unless an offset says otherwise. mask->k_offset,
+ * k_offsets, k_start, k_count and segments must be absent. Columns of keep, bias and weights are
+ * rows from the oldest held: column c is position first + c, and Tk is the longest length of the
+ * batch. Same bits as attn_forward over the same rows. */
+ATTN_API attn_status attn_decode(const attn_ctx *ctx, const attn_cache *cache,
+                                 const attn_forward_args *args, attn_error *err);
+ATTN_API attn_status attn_decode_plan(const attn_ctx *ctx, const attn_cache *cache,
+                                      const attn_forward_args *args, attn_plan *plan,
+                                      attn_error *err);
 
 #ifdef __cplusplus
 }

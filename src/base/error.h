@@ -6,9 +6,10 @@
 #include "src/base/compiler.h"
 
 /* Writes status, offset and a formatted line into *err (which may be NULL) and returns status, so
- * that a failing function can end with `return attn__fail(...)`. Bytes outside printable ASCII become
+ * that a failing function can end with `return attn__fail(...)`. Bytes outside printable ASCII
+ * become
  * '?', so that names from files cannot drive a terminal. */
-attn_status attn__fail(attn_error *err, attn_status status, uint64_t offset, const char *format, ...)
-    ATTN__PRINTF(4, 5);
+attn_status attn__fail(attn_error *err, attn_status status, uint64_t offset, const char *format,
+                       ...) ATTN__PRINTF(4, 5);
 
 #endif

@@ -1,5 +1,5 @@
-/* pool.c: a pool of pthreads. Calls from several threads share the workers: each call queues one job
- * and works on it itself, so no call waits for another one's work. */
+/* pool.c: a pool of pthreads. Calls from several threads share the workers: each call queues one
+ * job and works on it itself, so no call waits for another one's work. */
 #define _POSIX_C_SOURCE 200809L
 #include "src/base/pool.h"
 
@@ -111,7 +111,8 @@ void attn__pool_destroy(const attn_ctx *ctx, attn__pool *pool)
 {
     if (!pool)
         return;
-    if (pool->process == attn__process()) { /* a forked child has neither threads nor usable locks */
+    if (pool->process == attn__process()) { /* a forked child has neither threads nor usable locks
+                                             */
         pthread_mutex_lock(&pool->lock);
         pool->closing = true;
         pthread_cond_broadcast(&pool->wake);

@@ -25,10 +25,10 @@ static const struct {
     size_t size;
     const char *name;
 } types[] = {
-    [ATTN_F32] = {4, "f32"}, [ATTN_F16] = {2, "f16"}, [ATTN_BF16] = {2, "bf16"},
-    [ATTN_F64] = {8, "f64"}, [ATTN_U8] = {1, "u8"},   [ATTN_I8] = {1, "i8"},
-    [ATTN_U16] = {2, "u16"}, [ATTN_I16] = {2, "i16"}, [ATTN_U32] = {4, "u32"},
-    [ATTN_I32] = {4, "i32"}, [ATTN_U64] = {8, "u64"}, [ATTN_I64] = {8, "i64"},
+    [ATTN_F32] = {4, "f32"},   [ATTN_F16] = {2, "f16"}, [ATTN_BF16] = {2, "bf16"},
+    [ATTN_F64] = {8, "f64"},   [ATTN_U8] = {1, "u8"},   [ATTN_I8] = {1, "i8"},
+    [ATTN_U16] = {2, "u16"},   [ATTN_I16] = {2, "i16"}, [ATTN_U32] = {4, "u32"},
+    [ATTN_I32] = {4, "i32"},   [ATTN_U64] = {8, "u64"}, [ATTN_I64] = {8, "i64"},
     [ATTN_BOOL] = {1, "bool"},
 };
 
@@ -46,7 +46,8 @@ const char *attn_type_name(attn_type type)
     return i < sizeof types / sizeof *types ? types[i].name : "?";
 }
 
-attn_status attn__fail(attn_error *err, attn_status status, uint64_t offset, const char *format, ...)
+attn_status attn__fail(attn_error *err, attn_status status, uint64_t offset, const char *format,
+                       ...)
 {
     va_list args;
 

@@ -45,40 +45,45 @@ attn_status attn__cache_check_pages(const attn_cache *c, int64_t sequence, int64
     for (int64_t page = pos / c->options.page; page * c->options.page < pos + n; page++) {
         int32_t number = c->table[sequence * c->table_width + page];
         if (number < 0 || number >= c->options.pages)
-            return attn__fail(err, ATTN_E_ARGUMENT, 0,
-                              "block_table[%lld][%lld]: %d, expected a page below %lld",
-                              (long long)sequence, (long long)page, (int)number,
-                              (long long)c->options.pages);
+            return attn__fail(
+                err, ATTN_E_ARGUMENT, 0, "block_table[%lld][%lld]: %d, expected a page below %lld",
+                (long long)sequence, (long long)page, (int)number, (long long)c->options.pages);
     }
     return ATTN_OK;
 }
 
-/* --- making and ending ------------------------------------------------------------------------- */
+/* --- making and ending -------------------------------------------------------------------------
+ */
 
 static attn_status check_options(const attn_cache_options *o, attn_error *err)
 {
     const int64_t limit = INT64_C(1) << 40;
 
-    if (o->kind != ATTN_CACHE_CONTIGUOUS && o->kind != ATTN_CACHE_RING && o->kind != ATTN_CACHE_PAGED)
+    if (o->kind != ATTN_CACHE_CONTIGUOUS && o->kind != ATTN_CACHE_RING &&
+        o->kind != ATTN_CACHE_PAGED)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "options.kind: %d is not in attn_cache_kind",
                           (int)o->kind);
     if (!attn__is_float(o->type))
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "options.type: %s, expected f32, f16, bf16 or f64",
+        return attn__fail(err, ATTN_E_ARGUMENT, 0,
+                          "options.type: %s, expected f32, f16, bf16 or f64",
                           attn_type_name(o->type));
     if (o->batch < 0 || o->batch > limit || o->heads < 1 || o->heads > limit || o->dk < 1 ||
         o->dk > limit || o->dv < 1 || o->dv > limit || o->capacity < 1 || o->capacity > limit)
-        return attn__fail(err, ATTN_E_SHAPE, 0,
-                          "options: batch %lld, heads %lld, dk %lld, dv %lld, capacity %lld, expected "
-                          "positive sizes (batch may be 0)",
-                          (long long)o->batch, (long long)o->heads, (long long)o->dk,
-                          (long long)o->dv, (long long)o->capacity);
+        return attn__fail(
+            err, ATTN_E_SHAPE, 0,
+            "options: batch %lld, heads %lld, dk %lld, dv %lld, capacity %lld, expected "
+            "positive sizes (batch may be 0)",
+            (long long)o->batch, (long long)o->heads, (long long)o->dk, (long long)o->dv,
+            (long long)o->capacity);
     if (o->kind == ATTN_CACHE_PAGED &&
         (o->page < 1 || o->page > limit || o->pages < 1 || o->pages > INT32_MAX))
-        return attn__fail(err, ATTN_E_SHAPE, 0,
-                          "options: page %lld, pages %lld, expected at least one page of at least one row",
-                          (long long)o->page, (long long)o->pages);
+        return attn__fail(
+            err, ATTN_E_SHAPE, 0,
+            "options: page %lld, pages %lld, expected at least one page of at least one row",
+            (long long)o->page, (long long)o->pages);
     if (attn__present(&o->k) != attn__present(&o->v))
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "options: k and v are given together or not at all");
+        return attn__fail(err, ATTN_E_ARGUMENT, 0,
+                          "options: k and v are given together or not at all");
     if (o->block_table && (o->kind != ATTN_CACHE_PAGED || !attn__present(&o->k)))
         return attn__fail(err, ATTN_E_ARGUMENT, 0,
                           "options.block_table: only for a paged cache over the caller's k and v");
@@ -92,11 +97,13 @@ static attn_status own_memory(attn_cache *c, attn_view *view, void **own, int64_
     size_t size = attn_type_size(c->options.type);
 
     if (!attn__mul(size, (size_t)blocks, &size) || !attn__mul(size, (size_t)rows, &size) ||
-        !attn__mul(size, (size_t)cols, &size) || !attn__mul(size, (size_t)c->options.heads, &size) ||
-        size > (size_t)PTRDIFF_MAX || !(*own = attn__new(c->ctx, size)))
-        return attn__fail(err, ATTN_E_MEMORY, 0, "cache: no memory for %lld x %lld x %lld x %lld %s",
-                          (long long)blocks, (long long)c->options.heads, (long long)rows,
-                          (long long)cols, attn_type_name(c->options.type));
+        !attn__mul(size, (size_t)cols, &size) ||
+        !attn__mul(size, (size_t)c->options.heads, &size) || size > (size_t)PTRDIFF_MAX ||
+        !(*own = attn__new(c->ctx, size)))
+        return attn__fail(err, ATTN_E_MEMORY, 0,
+                          "cache: no memory for %lld x %lld x %lld x %lld %s", (long long)blocks,
+                          (long long)c->options.heads, (long long)rows, (long long)cols,
+                          attn_type_name(c->options.type));
     *view = attn_view_bhsd(*own, c->options.type, blocks, c->options.heads, rows, cols);
     return ATTN_OK;
 }
@@ -183,7 +190,8 @@ attn_status attn_cache_create(const attn_ctx *ctx, const attn_cache_options *opt
     c->first = numbers(c, o.batch, sizeof *c->first);
     c->length = numbers(c, o.batch, sizeof *c->length);
     if (!c->first || !c->length) {
-        st = attn__fail(err, ATTN_E_MEMORY, 0, "cache: lengths of %lld sequences", (long long)o.batch);
+        st = attn__fail(err, ATTN_E_MEMORY, 0, "cache: lengths of %lld sequences",
+                        (long long)o.batch);
         goto out;
     }
     *out = c;
@@ -227,7 +235,8 @@ int64_t attn_cache_length(const attn_cache *c, int64_t sequence)
     return check_sequence(c, sequence, NULL) == ATTN_OK ? c->length[sequence] : -1;
 }
 
-/* --- pages of a cache that deals them out ------------------------------------------------------- */
+/* --- pages of a cache that deals them out -------------------------------------------------------
+ */
 
 static void release_page(attn_cache *c, int32_t *entry)
 {
@@ -273,7 +282,8 @@ static int64_t pages_needed(const attn_cache *c, int64_t sequence, int64_t n)
     return count + must_copy(c, sequence, end);
 }
 
-/* --- rows --------------------------------------------------------------------------------------- */
+/* --- rows ---------------------------------------------------------------------------------------
+ */
 
 /* One row of numbers from one view to another, by way of float, or double if both are f64. */
 static void copy_row(const attn_ctx *ctx, void *to, attn_type to_type, int64_t to_stride,
@@ -294,7 +304,8 @@ static void copy_row(const attn_ctx *ctx, void *to, attn_type to_type, int64_t t
         k->f32.load_rows(piece, 0, 1, from_type,
                          (const char *)from + c * from_stride * (int64_t)attn_type_size(from_type),
                          0, from_stride, n, n, 1);
-        k->f32.store_row((char *)to + c * to_stride * (int64_t)size, to_type, to_stride, piece, n, 1);
+        k->f32.store_row((char *)to + c * to_stride * (int64_t)size, to_type, to_stride, piece, n,
+                         1);
     }
 }
 
@@ -327,10 +338,11 @@ static void copy_page(const attn_cache *c, int64_t to, int64_t from)
 
 static attn_status full(const attn_cache *c, int64_t sequence, int64_t n, attn_error *err)
 {
-    return attn__fail(err, ATTN_E_FULL, 0,
-                      "sequence %lld: no room for %lld rows after the %lld it holds (capacity %lld%s)",
-                      (long long)sequence, (long long)n, (long long)c->length[sequence],
-                      (long long)c->options.capacity, c->own_table ? ", or no free page" : "");
+    return attn__fail(
+        err, ATTN_E_FULL, 0,
+        "sequence %lld: no room for %lld rows after the %lld it holds (capacity %lld%s)",
+        (long long)sequence, (long long)n, (long long)c->length[sequence],
+        (long long)c->options.capacity, c->own_table ? ", or no free page" : "");
 }
 
 /* Whether n rows can follow in each of the sequences; changes nothing. */

@@ -83,13 +83,13 @@ static bool reach_fits(const attn_view *view)
     size_t sum = attn_type_size(view->type), reach;
 
     for (int i = 0; i < 4; i++) {
-        uint64_t stride = view->stride[i] < 0 ? 0 - (uint64_t)view->stride[i]
-                                              : (uint64_t)view->stride[i];
+        uint64_t stride =
+            view->stride[i] < 0 ? 0 - (uint64_t)view->stride[i] : (uint64_t)view->stride[i];
         if (view->size[i] <= 1)
             continue;
         if (!attn__mul((size_t)(view->size[i] - 1), stride, &reach) ||
-            !attn__mul(reach, attn_type_size(view->type), &reach) ||
-            !attn__add(sum, reach, &sum) || sum > (size_t)PTRDIFF_MAX)
+            !attn__mul(reach, attn_type_size(view->type), &reach) || !attn__add(sum, reach, &sum) ||
+            sum > (size_t)PTRDIFF_MAX)
             return false;
     }
     return true;
@@ -140,15 +140,16 @@ attn_status attn__check_view(const attn_view *view, const char *what, bool outpu
     if (!view->data)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: data is NULL but no size is 0", what);
     if ((uintptr_t)view->data % size != 0)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: data is not aligned to its element (%s, %zu bytes)",
-                          what, attn_type_name(view->type), size);
-    if (!reach_fits(view))
-        return attn__fail(err, ATTN_E_SHAPE, 0,
-                          "%s: sizes times strides exceed the address space", what);
-    if (output && overlaps_itself(view))
         return attn__fail(err, ATTN_E_ARGUMENT, 0,
-                          "%s: elements overlap (an output needs strides that step over one another)",
+                          "%s: data is not aligned to its element (%s, %zu bytes)", what,
+                          attn_type_name(view->type), size);
+    if (!reach_fits(view))
+        return attn__fail(err, ATTN_E_SHAPE, 0, "%s: sizes times strides exceed the address space",
                           what);
+    if (output && overlaps_itself(view))
+        return attn__fail(
+            err, ATTN_E_ARGUMENT, 0,
+            "%s: elements overlap (an output needs strides that step over one another)", what);
     return ATTN_OK;
 }
 
@@ -176,8 +177,9 @@ static attn_status check_broadcast(const attn_view *view, const char *what, cons
         int64_t size = view->size[i];
         if (size == 1 || size == full[i] || (packed && i >= 2 && size > full[i]))
             continue;
-        return attn__fail(err, ATTN_E_SHAPE, 0, "%s: %s = %lld, expected 1 or %lld%s", what, axis[i],
-                          (long long)size, (long long)full[i], packed && i >= 2 ? " or more" : "");
+        return attn__fail(err, ATTN_E_SHAPE, 0, "%s: %s = %lld, expected 1 or %lld%s", what,
+                          axis[i], (long long)size, (long long)full[i],
+                          packed && i >= 2 ? " or more" : "");
     }
     return ATTN_OK;
 }
@@ -213,7 +215,9 @@ static attn_status check_per_head(const attn__problem *p, const attn_view *view,
     if ((view->type == ATTN_F64) != p->f64 || (!half && view->type != ATTN_F32 && !p->f64))
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: type %s, expected %s", what,
                           attn_type_name(view->type),
-                          p->f64 ? "f64" : half ? "f32, f16 or bf16" : "f32");
+                          p->f64 ? "f64"
+                          : half ? "f32, f16 or bf16"
+                                 : "f32");
     if (view->size[0] != 1)
         return attn__check_size(view, what, (int64_t)p->sequences, (int64_t)p->heads, 1, 1, err);
     return attn__check_size(view, what, 1, (int64_t)p->heads, 1, 1, err);
@@ -228,7 +232,9 @@ static attn_status check_row_output(const attn__problem *p, const attn_view *vie
         !(either && (view->type == ATTN_F64 || view->type == ATTN_F32)))
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: type %s, expected %s", what,
                           attn_type_name(view->type),
-                          either ? "f32 or f64" : p->f64 ? "f64" : "f32");
+                          either   ? "f32 or f64"
+                          : p->f64 ? "f64"
+                                   : "f32");
     return attn__check_size(view, what, p->args.q.size[0], (int64_t)p->heads, p->args.q.size[2], 1,
                             err);
 }
@@ -270,16 +276,17 @@ static attn_status check_prefix_sums(const int64_t *starts, int64_t segments, in
             *longest = starts[i + 1] - starts[i];
     }
     if (starts[segments] != last)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s[%lld]: %lld, expected the %lld rows there are",
-                          what, (long long)segments, (long long)starts[segments], (long long)last);
+        return attn__fail(err, ATTN_E_ARGUMENT, 0,
+                          "%s[%lld]: %lld, expected the %lld rows there are", what,
+                          (long long)segments, (long long)starts[segments], (long long)last);
     return ATTN_OK;
 }
 
 static attn_status out_of_range(const char *what, size_t b, int64_t value, int64_t low,
                                 int64_t high, attn_error *err)
 {
-    return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s of sequence %zu: %lld, expected %lld .. %lld", what,
-                      b, (long long)value, (long long)low, (long long)high);
+    return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s of sequence %zu: %lld, expected %lld .. %lld",
+                      what, b, (long long)value, (long long)low, (long long)high);
 }
 
 /* a + b without wrapping; false unless both and the sum are within the limit. */
@@ -334,18 +341,19 @@ static attn_status check_blocks(const attn__problem *p, attn_error *err)
                 l->start + (int64_t)b * l->batch_stride + (int64_t)h * l->head_stride;
             for (int64_t r = 0; r < l->rows; r++) {
                 if (start[r] < 0 || start[r + 1] < start[r] || start[r + 1] > l->index_count)
-                    return attn__fail(err, ATTN_E_ARGUMENT, 0,
-                                      "mask.blocks.start: entry %lld of (%zu, %zu) is not ascending "
-                                      "within 0 .. %lld",
-                                      (long long)(r + 1), b, h, (long long)l->index_count);
+                    return attn__fail(
+                        err, ATTN_E_ARGUMENT, 0,
+                        "mask.blocks.start: entry %lld of (%zu, %zu) is not ascending "
+                        "within 0 .. %lld",
+                        (long long)(r + 1), b, h, (long long)l->index_count);
                 for (int64_t i = start[r]; i < start[r + 1]; i++)
                     if (l->index[i] < 0 || l->index[i] >= l->k_blocks ||
                         (i > start[r] && l->index[i] <= l->index[i - 1]))
-                        return attn__fail(err, ATTN_E_ARGUMENT, 0,
-                                          "mask.blocks.index[%lld]: %lld, expected ascending numbers "
-                                          "below %lld",
-                                          (long long)i, (long long)l->index[i],
-                                          (long long)l->k_blocks);
+                        return attn__fail(
+                            err, ATTN_E_ARGUMENT, 0,
+                            "mask.blocks.index[%lld]: %lld, expected ascending numbers "
+                            "below %lld",
+                            (long long)i, (long long)l->index[i], (long long)l->k_blocks);
             }
         }
     }
@@ -385,12 +393,13 @@ static attn_status check_batch(attn__problem *p, attn_error *err)
             return attn__fail(err, ATTN_E_SHAPE, 0, "q: batch = %lld, expected 1 in a packed batch",
                               (long long)p->args.q.size[0]);
         p->sequences = (size_t)m->segments;
-        TRY(check_prefix_sums(m->q_starts, m->segments, p->args.q.size[2], "mask.q_starts", &p->rows,
-                              err));
+        TRY(check_prefix_sums(m->q_starts, m->segments, p->args.q.size[2], "mask.q_starts",
+                              &p->rows, err));
         TRY(check_prefix_sums(m->k_starts, m->segments, p->k.size[2], "mask.k_starts", &p->columns,
                               err));
     }
-    for (size_t b = 0; b < p->sequences; b++)
+    /* Sequences that nothing tells apart pass or fail together. */
+    for (size_t b = 0; b < p->sequences && (b == 0 || attn__sequences_differ(p)); b++)
         TRY(check_sequence(p, b, err));
     return ATTN_OK;
 }
@@ -404,22 +413,23 @@ static attn_status check_mask(attn__problem *p, attn_error *err)
         return attn__fail(err, ATTN_E_ARGUMENT, 0,
                           "mask.window: (%lld, %lld), expected -1 (open) or more on each side",
                           (long long)m->window_left, (long long)m->window_right);
-    if (attn__present(&m->keep)) {
+    if (p->has_keep) {
         TRY(attn__check_view(&m->keep, "mask.keep", false, err));
         if (m->keep.type != ATTN_U8 && m->keep.type != ATTN_BOOL)
-            return attn__fail(err, ATTN_E_ARGUMENT, 0,
-                              "mask.keep: type %s, expected u8 (numbers to be added go to mask.bias)",
-                              attn_type_name(m->keep.type));
+            return attn__fail(
+                err, ATTN_E_ARGUMENT, 0,
+                "mask.keep: type %s, expected u8 or bool (numbers to be added go to mask.bias)",
+                attn_type_name(m->keep.type));
         TRY(check_broadcast(&m->keep, "mask.keep", full, m->segments > 0, err));
     }
-    if (attn__present(&m->bias)) {
+    if (p->has_bias) {
         TRY(check_tensor(&m->bias, "mask.bias", false, err));
         if ((m->bias.type == ATTN_F64) != p->f64)
             return attn__fail(err, ATTN_E_ARGUMENT, 0, "mask.bias: type %s with q of type %s",
                               attn_type_name(m->bias.type), attn_type_name(p->args.q.type));
         TRY(check_broadcast(&m->bias, "mask.bias", full, m->segments > 0, err));
     }
-    if (attn__present(&m->alibi))
+    if (p->has_alibi)
         TRY(check_per_head(p, &m->alibi, "mask.alibi", true, err));
     if (m->blocks.start)
         TRY(check_blocks(p, err));
@@ -435,8 +445,8 @@ static attn_status check_numbers(attn__problem *p, attn_error *err)
     if (!isfinite(a->scale))
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "scale: %g, expected a finite number", a->scale);
     if (!isfinite(a->softcap) || a->softcap < 0)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "softcap: %g, expected 0 (none) or a positive number",
-                          a->softcap);
+        return attn__fail(err, ATTN_E_ARGUMENT, 0,
+                          "softcap: %g, expected 0 (none) or a positive number", a->softcap);
     if (!p->f64 && (!isfinite((float)a->scale) || !isfinite((float)a->softcap) ||
                     (a->softcap > 0 && (float)a->softcap == 0)))
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "scale or softcap: out of the range of f32");
@@ -486,25 +496,23 @@ static attn_status check_inputs(attn__problem *p, attn_error *err)
 static attn_status check_outputs(attn__problem *p, attn_error *err)
 {
     attn_forward_args *a = &p->args;
-    bool out = attn__present(&a->out), lse = attn__present(&a->lse);
-    bool weights = attn__present(&a->weights);
 
-    if (!out && !lse && !weights && !a->partial)
+    if (!p->has_out && !p->has_lse && !p->has_weights && !a->partial)
         return attn__fail(err, ATTN_E_ARGUMENT, 0,
                           "out: absent, and no other output (lse, weights, partial) is asked for");
-    if (a->partial && (out || lse || weights))
+    if (a->partial && (p->has_out || p->has_lse || p->has_weights))
         return attn__fail(err, ATTN_E_ARGUMENT, 0,
                           "partial: excludes out, lse and weights (attn_merge makes them)");
-    if (a->partial && attn__present(&a->sink))
+    if (a->partial && p->has_sink)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "sink: enters at the merge, not in a partial");
-    if (out) {
+    if (p->has_out) {
         TRY(check_tensor(&a->out, "out", true, err));
         TRY(attn__check_size(&a->out, "out", a->q.size[0], a->q.size[1], a->q.size[2],
                              (int64_t)p->dv, err));
     }
-    if (lse)
+    if (p->has_lse)
         TRY(check_row_output(p, &a->lse, "lse", true, true, err));
-    if (weights) {
+    if (p->has_weights) {
         TRY(check_tensor(&a->weights, "weights", true, err));
         if (a->weights_head < 0 || a->weights.size[1] > (int64_t)p->heads - a->weights_head)
             return attn__fail(err, ATTN_E_SHAPE, 0,
@@ -522,21 +530,48 @@ static attn_status check_outputs(attn__problem *p, attn_error *err)
         p->start = *a->start;
         TRY(check_partial(p, &p->start, "start", false, err));
     }
-    if (attn__present(&a->sink))
+    if (p->has_sink)
         TRY(check_per_head(p, &a->sink, "sink", false, err));
     return ATTN_OK;
 }
 
-static bool same_layout(const attn_view *a, const attn_view *b)
+/* Whether two views of the same strides, the second `distance` elements after the first, have an
+ * element in common: whether distance is a sum of delta * stride with each delta between the index
+ * ranges. The strides of an output step over one another, so from the largest down only the two
+ * multiples next to what is left can do. */
+static bool meet(const attn_view *a, const attn_view *b, const int order[4], int depth,
+                 int64_t distance)
 {
-    return a->type == b->type && memcmp(a->stride, b->stride, sizeof a->stride) == 0;
+    int axis;
+    int64_t stride, quotient;
+
+    if (depth == 4)
+        return distance == 0;
+    axis = order[depth];
+    stride = a->stride[axis];
+    if (stride == 0 || (a->size[axis] == 1 && b->size[axis] == 1))
+        return meet(a, b, order, depth + 1, distance);
+    quotient = distance / stride;
+    for (int64_t delta = quotient - 1; delta <= quotient + 1; delta++)
+        if (delta > -b->size[axis] && delta < a->size[axis] &&
+            meet(a, b, order, depth + 1, distance - delta * stride))
+            return true;
+    return false;
 }
 
-/* An output may be another view's memory only where the header allows it. Views of one layout at
- * different addresses are taken for interleaved parts of one buffer (packed QKV). */
+static uint64_t magnitude(int64_t x)
+{
+    return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
+}
+
+/* An output may be another view's memory only where the header allows it. Views with the same
+ * strides may lie interleaved in one buffer (packed QKV); others must not even meet in their byte
+ * ranges. */
 static bool clash(const attn_view *output, const attn_view *other, bool may_equal)
 {
     uintptr_t low1, high1, low2, high2;
+    int order[4] = {0, 1, 2, 3};
+    ptrdiff_t bytes, size = (ptrdiff_t)attn_type_size(output->type);
 
     if (!attn__present(output) || !attn__present(other))
         return false;
@@ -544,9 +579,23 @@ static bool clash(const attn_view *output, const attn_view *other, bool may_equa
     byte_range(other, &low2, &high2);
     if (low1 == high1 || low2 == high2 || high1 <= low2 || high2 <= low1)
         return false;
+    if (attn_type_size(output->type) != attn_type_size(other->type) ||
+        memcmp(output->stride, other->stride, sizeof output->stride) != 0)
+        return true;
     if (output->data == other->data)
-        return !(may_equal && same_layout(output, other));
-    return memcmp(output->stride, other->stride, sizeof output->stride) != 0;
+        return !(may_equal && output->type == other->type);
+    bytes = (ptrdiff_t)((uintptr_t)other->data - (uintptr_t)output->data);
+    if (bytes % size != 0)
+        return true;
+    for (int i = 1; i < 4; i++) /* largest stride first */
+        for (int j = i;
+             j > 0 && magnitude(output->stride[order[j]]) > magnitude(output->stride[order[j - 1]]);
+             j--) {
+            int swap = order[j];
+            order[j] = order[j - 1];
+            order[j - 1] = swap;
+        }
+    return meet(output, other, order, 0, bytes / size);
 }
 
 static attn_status check_overlap(const attn__problem *p, attn_error *err)
@@ -556,7 +605,7 @@ static attn_status check_overlap(const attn__problem *p, attn_error *err)
                                  &p->partial.out, &p->partial.max, &p->partial.sum};
     static const char *const output_name[] = {"out",         "lse",         "weights",
                                               "partial.out", "partial.max", "partial.sum"};
-    const attn_view *input[] = {&a->q,         &p->k,      &p->v,         &a->sink,
+    const attn_view *input[] = {&a->q,         &p->k,         &p->v,          &a->sink,
                                 &p->mask.keep, &p->mask.bias, &p->mask.alibi, &p->start.out,
                                 &p->start.max, &p->start.sum};
     static const char *const input_name[] = {"q",         "k",         "v",          "sink",
@@ -596,6 +645,13 @@ attn_status attn__problem_init(attn__problem *p, const attn_ctx *ctx, const attn
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "k, v: must be absent in attn_decode");
     p->k = cache ? cache->k : a->k;
     p->v = cache ? cache->v : a->v;
+    p->has_keep = attn__present(&p->mask.keep);
+    p->has_bias = attn__present(&p->mask.bias);
+    p->has_alibi = attn__present(&p->mask.alibi);
+    p->has_sink = attn__present(&a->sink);
+    p->has_out = attn__present(&a->out);
+    p->has_lse = attn__present(&a->lse);
+    p->has_weights = attn__present(&a->weights);
     TRY(check_inputs(p, err));
     TRY(check_types(p, err));
     TRY(check_batch(p, err));
@@ -603,7 +659,7 @@ attn_status attn__problem_init(attn__problem *p, const attn_ctx *ctx, const attn
     TRY(check_mask(p, err));
     TRY(check_outputs(p, err));
     TRY(check_overlap(p, err));
-    p->changes_scores = a->softcap > 0 || attn__present(&p->mask.bias) ||
-                        attn__present(&p->mask.alibi) || p->mask.tile;
+    p->masks_cells = p->has_keep || p->mask.blocks.start;
+    p->changes_scores = a->softcap > 0 || p->has_bias || p->has_alibi || p->mask.tile;
     return ATTN_OK;
 }

@@ -13,8 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24 rounds to 1 + 2^-11, so the plain expression gives 0 and a fused
- * one 2^-24. Values come through volatile variables, or the compiler would work it out itself. */
+/* (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24 rounds to 1 + 2^-11, so the plain expression gives 0 and a
+ * fused one 2^-24. Values come through volatile variables, or the compiler would work it out
+ * itself. */
 static bool fuses(const attn__kernels *k)
 {
     volatile float a = 1 + 0x1p-12f, c = -(1 + 0x1p-11f);
@@ -22,8 +23,8 @@ static bool fuses(const attn__kernels *k)
     return k->plain_multiply_add(a, a, c) != 0;
 }
 
-/* Infinities must survive, and exp must be exactly 1 at the maximum and 0 far below: what masks rely
- * on and what -ffast-math breaks. */
+/* Infinities must survive, and exp must be exactly 1 at the maximum and 0 far below: what masks
+ * rely on and what -ffast-math breaks. */
 static bool softmax_is_sound(const attn__kernels *k)
 {
     float s[attn__tile], sum[1][16] = {{0}}, out[16] = {0}, max = -INFINITY;
@@ -178,7 +179,8 @@ void attn_alibi_slopes(float *slopes, size_t heads)
     while (power * 2 <= heads)
         power *= 2;
     for (size_t h = 0; h < heads; h++) {
-        /* the first `power` of the sequence for `power`, then every second one of that for twice it */
+        /* the first `power` of the sequence for `power`, then every second one of that for twice it
+         */
         double exponent = h < power ? 8.0 * (double)(h + 1) / (double)power
                                     : 4.0 * (double)(2 * (h - power) + 1) / (double)power;
         slopes[h] = (float)exp2(-exponent);

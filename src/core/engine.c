@@ -61,13 +61,13 @@ static int highest(uint64_t bits)
 #define REAL float
 #define E(name) name##_f32
 #define REAL_TYPE ATTN_F32
-#define KERNELS(p) (&(p)->ctx->kernels->f32)
+#define REAL_NAME f32
 #include "src/core/engine_real.h"
 
 #define REAL double
 #define E(name) name##_f64
 #define REAL_TYPE ATTN_F64
-#define KERNELS(p) (&(p)->ctx->kernels->f64)
+#define REAL_NAME f64
 #include "src/core/engine_real.h"
 
 size_t attn__scratch_size(const attn__problem *p, const attn__layout *l)

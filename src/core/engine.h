@@ -26,8 +26,8 @@ void attn__engine_f32(attn__job *job, size_t worker);
 void attn__engine_f64(attn__job *job, size_t worker);
 
 /* From the final reference and sum of a row: what its output is multiplied by, and its log-sum-exp.
- * Sum 0: the row saw no key. max = -inf with a sum: only keys whose logits overflowed to -inf, which
- * no softmax can weigh: NaN. */
+ * Sum 0: the row saw no key. max = -inf with a sum: only keys whose logits overflowed to -inf,
+ * which no softmax can weigh: NaN. */
 static inline float row_factor_f32(float max, float sum)
 {
     return sum == 0 ? 0 : max == -INFINITY ? NAN : 1 / sum;

@@ -1,8 +1,8 @@
-/* engine_real.h: attention of one work item, for one kind of number. Included by engine.c, once with
- * REAL float and once with double; E(name) is a function's own name.
+/* engine_real.h: attention of one work item, for one kind of number. Included by engine.c, once
+ * with REAL float and once with double; E(name) is a function's own name.
  *
- * An item is a block of query rows of one key head (rows of all its query heads, head by head), over
- * all keys that any of the rows may see:
+ * An item is a block of query rows of one key head (rows of all its query heads, head by head),
+ * over all keys that any of the rows may see:
  *
  *     for each split of 512 positions:       a partial result is opened ...
  *         for each tile of 64 positions:     keys packed, values at hand
@@ -31,9 +31,16 @@ typedef struct E(tile) {
     bool looked;
 } E(tile);
 
+/* Visible positions of a group of rows. */
+typedef struct E(range) {
+    int64_t low, high;         /* no row sees anything outside; low >= high: nothing at all */
+    int64_t all_low, all_high; /* every row sees all between */
+} E(range);
+
 typedef struct E(work) {
     const attn__problem *p;
     const attn__layout *l;
+    const E(attn__kernels) * k;
     attn__sequence seq;
     size_t b, key_head, rows;
     int64_t first_tile; /* of the sequence, on the grid */
@@ -44,6 +51,7 @@ typedef struct E(work) {
     E(record) open, total;
     bool has_total;
     REAL (*sums)[16];    /* row sums of the open record, by key position mod 16 */
+    E(range) * range;    /* of each group */
     int64_t *low, *high; /* visible positions of each row, */
     int64_t *row;        /* its number within the sequence, */
     size_t *head;        /* and its query head */
@@ -53,9 +61,10 @@ typedef struct E(work) {
     REAL *keys, *values; /* one packed tile */
 } E(work);
 
-/* --- memory ------------------------------------------------------------------------------------ */
+/* --- memory ------------------------------------------------------------------------------------
+ */
 
-static size_t E(cut_record)(E(record) *r, char *base, size_t at, size_t rows, size_t width)
+static size_t E(cut_record)(E(record) * r, char *base, size_t at, size_t rows, size_t width)
 {
     r->out = attn__cut(base, &at, rows * width * sizeof(REAL));
     r->max = attn__cut(base, &at, rows * sizeof(REAL));
@@ -63,7 +72,7 @@ static size_t E(cut_record)(E(record) *r, char *base, size_t at, size_t rows, si
     return at;
 }
 
-static size_t E(cut_scratch)(E(work) *w, const attn__problem *p, const attn__layout *l, char *base)
+static size_t E(cut_scratch)(E(work) * w, const attn__problem *p, const attn__layout *l, char *base)
 {
     size_t at = 0, rows = l->block_rows, real = sizeof(REAL);
 
@@ -71,6 +80,7 @@ static size_t E(cut_scratch)(E(work) *w, const attn__problem *p, const attn__lay
     at = E(cut_record)(&w->open, base, at, rows, p->width);
     at = E(cut_record)(&w->total, base, at, rows, p->width);
     w->sums = attn__cut(base, &at, rows * sizeof *w->sums);
+    w->range = attn__cut(base, &at, rows / attn__group * sizeof *w->range);
     w->low = attn__cut(base, &at, rows * sizeof *w->low);
     w->high = attn__cut(base, &at, rows * sizeof *w->high);
     w->row = attn__cut(base, &at, rows * sizeof *w->row);
@@ -99,8 +109,8 @@ typedef struct E(packed) {
 
 enum { E(NOT_PACKED), E(PACKING), E(PACKED) };
 
-static E(packed) E(slot_memory)(const attn__problem *p, const attn__layout *l,
-                                const attn__slot *slot)
+static E(packed)
+    E(slot_memory)(const attn__problem *p, const attn__layout *l, const attn__slot *slot)
 {
     E(packed) m;
     size_t at = 0;
@@ -135,10 +145,11 @@ static void E(open_slot)(const void *job, attn__slot *slot)
     }
 }
 
-/* --- tiles ------------------------------------------------------------------------------------- */
+/* --- tiles -------------------------------------------------------------------------------------
+ */
 
 /* Lanes of tile number t (on the grid) that hold keys of the sequence. */
-static void E(tile_lanes)(const E(work) *w, int64_t t, int *first, int *end)
+static void E(tile_lanes)(const E(work) * w, int64_t t, int *first, int *end)
 {
     int64_t low = w->seq.k_pos - t * attn__tile, high = low + w->seq.keys;
 
@@ -146,7 +157,7 @@ static void E(tile_lanes)(const E(work) *w, int64_t t, int *first, int *end)
     *end = high < attn__tile ? (int)high : attn__tile;
 }
 
-static void E(pack_tile)(const E(work) *w, int64_t t, REAL *keys, REAL *values)
+static void E(pack_tile)(const E(work) * w, int64_t t, REAL *keys, REAL *values)
 {
     const attn__problem *p = w->p;
     const attn_view *k = &p->k, *v = &p->v;
@@ -157,21 +168,20 @@ static void E(pack_tile)(const E(work) *w, int64_t t, REAL *keys, REAL *values)
         memset(keys, 0, attn__tile * p->d * sizeof *keys);
     for (int lane = first; lane < end;) {
         const void *key, *value;
-        size_t run = attn__key_run(p, w->b, &w->seq, w->key_head,
-                                   t * attn__tile + lane - w->seq.k_pos, (size_t)(end - lane), &key,
-                                   &value);
-        KERNELS(p)->pack_keys(keys, (size_t)lane, run, k->type, key, k->stride[2], k->stride[3],
-                              p->d);
+        size_t run =
+            attn__key_run(p, w->b, &w->seq, w->key_head, t * attn__tile + lane - w->seq.k_pos,
+                          (size_t)(end - lane), &key, &value);
+        w->k->pack_keys(keys, (size_t)lane, run, k->type, key, k->stride[2], k->stride[3], p->d);
         if (values)
-            KERNELS(p)->load_rows(values + (size_t)lane * p->width, (ptrdiff_t)p->width, run,
-                                  v->type, value, v->stride[2], v->stride[3], p->dv, p->width, 1);
+            w->k->load_rows(values + (size_t)lane * p->width, (ptrdiff_t)p->width, run, v->type,
+                            value, v->stride[2], v->stride[3], p->dv, p->width, 1);
         lane += (int)run;
     }
 }
 
-/* Packs split `split` of the slot's key head unless it is packed already. While another worker is at
- * it, packs later splits of the sequence rather than wait. */
-static void E(need_split)(const E(work) *w, int64_t split)
+/* Packs split `split` of the slot's key head unless it is packed already. While another worker is
+ * at it, packs later splits of the sequence rather than wait. */
+static void E(need_split)(const E(work) * w, int64_t split)
 {
     E(packed) m = E(slot_memory)(w->p, w->l, w->slot);
     int64_t first_split = w->seq.k_pos / attn__split;
@@ -203,16 +213,15 @@ static void E(need_split)(const E(work) *w, int64_t split)
 
 /* Values can be read where they lie if they are REAL rows whose width needs no padding. Worth it
  * when few rows share the tile; with more, the copy pays (no cache conflicts of strided rows). */
-static bool E(values_in_place)(E(work) *w, int64_t t)
+static bool E(values_in_place)(E(work) * w, int64_t t)
 {
     const attn__problem *p = w->p;
     const void *key, *value;
     size_t lanes_held = (size_t)(w->tile.end - w->tile.first);
 
     if (w->rows >= 24 || p->v.type != REAL_TYPE || p->v.stride[3] != 1 || p->width != p->dv ||
-        attn__key_run(p, w->b, &w->seq, w->key_head,
-                      t * attn__tile + w->tile.first - w->seq.k_pos, lanes_held, &key,
-                      &value) < lanes_held)
+        attn__key_run(p, w->b, &w->seq, w->key_head, t * attn__tile + w->tile.first - w->seq.k_pos,
+                      lanes_held, &key, &value) < lanes_held)
         return false;
     w->tile.values = value;
     w->tile.value_stride = p->v.stride[2];
@@ -220,7 +229,7 @@ static bool E(values_in_place)(E(work) *w, int64_t t)
 }
 
 /* Puts tile t of the sequence into w->tile. */
-static void E(set_tile)(E(work) *w, int64_t t)
+static void E(set_tile)(E(work) * w, int64_t t)
 {
     E(tile) *tile = &w->tile;
 
@@ -244,10 +253,11 @@ static void E(set_tile)(E(work) *w, int64_t t)
     tile->values = w->values + (size_t)tile->first * w->p->width;
 }
 
-/* --- one group of rows against one tile -------------------------------------------------------- */
+/* --- one group of rows against one tile --------------------------------------------------------
+ */
 
 /* What the structural masks leave of the tile to row r. */
-static uint64_t E(allowed)(const E(work) *w, size_t r)
+static uint64_t E(allowed)(const E(work) * w, size_t r)
 {
     const attn__problem *p = w->p;
     const E(tile) *t = &w->tile;
@@ -256,16 +266,15 @@ static uint64_t E(allowed)(const E(work) *w, size_t r)
     if (bits && p->mask.blocks.start &&
         !attn__block_visible(p, w->b, w->head[r], w->seq.q_pos + w->row[r], t->pos))
         return 0;
-    if (bits && attn__present(&p->mask.keep)) {
+    if (bits && p->has_keep) {
         int64_t column = w->seq.column + t->pos + t->first - w->seq.k_pos;
-        bits &= attn__keep_bits(p, w->b, w->head[r], w->row[r], column,
-                                (size_t)(t->end - t->first))
+        bits &= attn__keep_bits(p, w->b, w->head[r], w->row[r], column, (size_t)(t->end - t->first))
                 << t->first;
     }
     return bits;
 }
 
-static uint64_t E(add_bias)(E(work) *w, size_t r, REAL *s, size_t c0, size_t c1)
+static uint64_t E(add_bias)(E(work) * w, size_t r, REAL *s, size_t c0, size_t c1)
 {
     const attn__problem *p = w->p;
     const attn_view *bias = &p->mask.bias;
@@ -276,20 +285,19 @@ static uint64_t E(add_bias)(E(work) *w, size_t r, REAL *s, size_t c0, size_t c1)
 
     row += column * stride * (ptrdiff_t)attn_type_size(bias->type);
     memset(w->bias, 0, attn__tile * sizeof *w->bias);
-    KERNELS(p)->load_rows(w->bias + t->first, 0, 1, bias->type, row, 0, stride,
-                          (size_t)(t->end - t->first), (size_t)(t->end - t->first), 1);
-    return KERNELS(p)->add_bias(s, w->bias, c0, c1);
+    w->k->load_rows(w->bias + t->first, 0, 1, bias->type, row, 0, stride,
+                    (size_t)(t->end - t->first), (size_t)(t->end - t->first), 1);
+    return w->k->add_bias(s, w->bias, c0, c1);
 }
 
 /* Calls the caller's tile function on rows r0 .. r0+n-1, which follow one another in one head. */
-static void E(call_tile)(E(work) *w, size_t r0, size_t n, REAL *s, uint64_t *allow, size_t c0,
+static void E(call_tile)(E(work) * w, size_t r0, size_t n, REAL *s, uint64_t *allow, size_t c0,
                          size_t c1)
 {
     const attn__problem *p = w->p;
     const E(tile) *t = &w->tile;
     int64_t first = t->first > (int)c0 ? t->first : (int)c0;
     int64_t end = t->end < (int)c1 ? t->end : (int)c1;
-    uint64_t before[attn__group];
     attn_tile tile = {
         .batch = (int64_t)w->b,
         .head = (int64_t)w->head[r0],
@@ -304,29 +312,28 @@ static void E(call_tile)(E(work) *w, size_t r0, size_t n, REAL *s, uint64_t *all
         .type = REAL_TYPE,
     };
 
-    for (size_t r = 0; r < n; r++)
-        before[r] = KERNELS(p)->find_minus_inf(s + r * attn__tile, c0, c1);
     p->mask.tile(p->mask.tile_user, &tile);
-    for (size_t r = 0; r < n; r++) /* a logit that was -inf by itself is not masked by that */
-        allow[r] &= ~(KERNELS(p)->find_minus_inf(s + r * attn__tile, c0, c1) & ~before[r]);
+    for (size_t r = 0; r < n; r++)
+        allow[r] &= ~w->k->find_minus_inf(s + r * attn__tile, c0, c1);
 }
 
 /* Softcap, bias, ALiBi, tile function, in this order; takes from allow what they mask. */
-static void E(change_scores)(E(work) *w, size_t g, size_t mr, uint64_t *allow, size_t c0, size_t c1)
+static void E(change_scores)(E(work) * w, size_t g, size_t mr, uint64_t *allow, size_t c0,
+                             size_t c1)
 {
     const attn__problem *p = w->p;
     const attn_mask *m = &p->mask;
 
     if (p->args.softcap > 0)
-        KERNELS(p)->softcap(w->s, mr, c0, c1, (REAL)p->args.softcap);
+        w->k->softcap(w->s, mr, c0, c1, (REAL)p->args.softcap);
     for (size_t r = 0; r < mr; r++) {
         REAL *s = w->s + r * attn__tile;
-        if (attn__present(&m->bias))
+        if (p->has_bias)
             allow[r] &= E(add_bias)(w, g + r, s, c0, c1);
-        if (attn__present(&m->alibi))
-            KERNELS(p)->add_alibi(
-                s, c0, c1, (REAL)attn__read(&m->alibi, (int64_t)w->b, (int64_t)w->head[g + r], 0),
-                (REAL)(w->seq.q_pos + w->row[g + r] - w->tile.pos));
+        if (p->has_alibi)
+            w->k->add_alibi(s, c0, c1,
+                            (REAL)attn__read(&m->alibi, (int64_t)w->b, (int64_t)w->head[g + r], 0),
+                            (REAL)(w->seq.q_pos + w->row[g + r] - w->tile.pos));
     }
     for (size_t r = 0; m->tile && r < mr;) {
         size_t n = 1;
@@ -338,31 +345,34 @@ static void E(change_scores)(E(work) *w, size_t g, size_t mr, uint64_t *allow, s
     }
 }
 
-/* Final logits of rows g .. g+mr-1 into w->s. allow[r] gets the lanes that row r attends; c0 and c1 are
- * the columns computed. False if the group sees nothing of the tile. */
-static bool E(logits)(E(work) *w, size_t g, size_t mr, uint64_t *allow, size_t *c0, size_t *c1)
+/* Final logits of rows g .. g+mr-1 into w->s. allow[r] gets the lanes that row r attends; c0 and c1
+ * are the columns computed. False if the group sees nothing of the tile. */
+static bool E(logits)(E(work) * w, size_t g, size_t mr, uint64_t *allow, size_t *c0, size_t *c1)
 {
     const attn__problem *p = w->p;
+    const E(range) *range = &w->range[g / attn__group];
+    bool whole = range->all_low <= w->tile.pos && w->tile.pos + attn__tile <= range->all_high;
     uint64_t any = 0;
 
     for (size_t r = 0; r < mr; r++) {
-        allow[r] = E(allowed)(w, g + r);
+        allow[r] = whole && !p->masks_cells ? ~(uint64_t)0 : E(allowed)(w, g + r);
         any |= allow[r];
     }
     if (!any)
         return false;
     *c0 = (size_t)lowest(any) / 16 * 16;
     *c1 = (size_t)highest(any) / 16 * 16 + 16;
-    KERNELS(p)->scores(w->s, mr, w->q + g * p->d, (ptrdiff_t)p->d, w->tile.keys, p->d, *c0, *c1);
+    w->k->scores(w->s, mr, w->q + g * p->d, (ptrdiff_t)p->d, w->tile.keys, p->d, *c0, *c1);
     if (p->changes_scores)
         E(change_scores)(w, g, mr, allow, *c0, *c1);
     return true;
 }
 
-/* out += weights x values. A value row that holds NaN or infinity must not meet the zero weight of a
- * row that may not see it: such tiles go row by row over the runs of keys that each row sees. For finite
- * values both ways give the same bits, as adding +-0 to a sum that began at +0 changes nothing. */
-static void E(add_values)(E(work) *w, size_t g, size_t mr, const uint64_t *allow)
+/* out += weights x values. A value row that holds NaN or infinity must not meet the zero weight of
+ * a row that may not see it: such tiles go row by row over the runs of keys that each row sees. For
+ * finite values both ways give the same bits, as adding +-0 to a sum that began at +0 changes
+ * nothing. */
+static void E(add_values)(E(work) * w, size_t g, size_t mr, const uint64_t *allow)
 {
     const attn__problem *p = w->p;
     E(tile) *t = &w->tile;
@@ -380,16 +390,16 @@ static void E(add_values)(E(work) *w, size_t g, size_t mr, const uint64_t *allow
     span = lanes(k0, k1);
     if ((all & span) != span) {
         if (!t->looked)
-            t->bad = KERNELS(p)->nonfinite_rows(t->values, t->value_stride,
-                                                (size_t)(t->end - t->first), p->width)
+            t->bad = w->k->nonfinite_rows(t->values, t->value_stride, (size_t)(t->end - t->first),
+                                          p->width)
                      << t->first;
         t->looked = true;
         unsafe = t->bad & span & ~all;
     }
     if (!unsafe) {
-        KERNELS(p)->values(w->open.out + g * p->width, (ptrdiff_t)p->width, mr, w->s, (size_t)k0,
-                           (size_t)k1, t->values + (k0 - t->first) * t->value_stride,
-                           t->value_stride, p->width);
+        w->k->values(w->open.out + g * p->width, (ptrdiff_t)p->width, mr, w->s, (size_t)k0,
+                     (size_t)k1, t->values + (k0 - t->first) * t->value_stride, t->value_stride,
+                     p->width);
         return;
     }
     for (size_t r = 0; r < mr; r++) {
@@ -397,16 +407,16 @@ static void E(add_values)(E(work) *w, size_t g, size_t mr, const uint64_t *allow
             int from = lowest(left), to = from;
             while (to < attn__tile && left >> to & 1)
                 to++;
-            KERNELS(p)->values(w->open.out + (g + r) * p->width, (ptrdiff_t)p->width, 1,
-                               w->s + r * attn__tile, (size_t)from, (size_t)to,
-                               t->values + (from - t->first) * t->value_stride, t->value_stride,
-                               p->width);
+            w->k->values(w->open.out + (g + r) * p->width, (ptrdiff_t)p->width, 1,
+                         w->s + r * attn__tile, (size_t)from, (size_t)to,
+                         t->values + (from - t->first) * t->value_stride, t->value_stride,
+                         p->width);
             left &= ~lanes(from, to);
         }
     }
 }
 
-static void E(visit_group)(E(work) *w, size_t g, size_t mr)
+static void E(visit_group)(E(work) * w, size_t g, size_t mr)
 {
     const attn__problem *p = w->p;
     uint64_t allow[attn__group], full = ~(uint64_t)0, needed;
@@ -417,36 +427,27 @@ static void E(visit_group)(E(work) *w, size_t g, size_t mr)
     for (size_t r = 0; r < mr; r++)
         full &= allow[r];
     needed = lanes((int64_t)c0, (int64_t)c1);
-    KERNELS(p)->softmax(w->s, mr, c0, c1, (full & needed) == needed ? NULL : allow,
-                        w->open.max + g, w->sums + g, w->open.out + g * p->width,
-                        (ptrdiff_t)p->width, p->width);
+    w->k->softmax(w->s, mr, c0, c1, (full & needed) == needed ? NULL : allow, w->open.max + g,
+                  w->sums + g, w->open.out + g * p->width, (ptrdiff_t)p->width, p->width);
     for (size_t r = 0; p->drop_below && r < mr; r++)
         if (allow[r])
-            KERNELS(p)->drop(w->s + r * attn__tile, c0, c1,
-                             attn__dropout_bits(p, w->b, w->head[g + r],
-                                                w->seq.q_pos + w->row[g + r], w->tile.pos),
-                             (REAL)(1 / (1 - p->args.dropout)));
+            w->k->drop(w->s + r * attn__tile, c0, c1,
+                       attn__dropout_bits(p, w->b, w->head[g + r], w->seq.q_pos + w->row[g + r],
+                                          w->tile.pos),
+                       (REAL)(1 / (1 - p->args.dropout)));
     E(add_values)(w, g, mr, allow);
 }
 
-/* --- an item ----------------------------------------------------------------------------------- */
+/* --- an item -----------------------------------------------------------------------------------
+ */
 
-/* Whether any of the rows g .. g+mr-1 may see positions pos .. end-1. */
-static bool E(group_sees)(const E(work) *w, size_t g, size_t mr, int64_t pos, int64_t end)
-{
-    for (size_t r = g; r < g + mr; r++)
-        if (w->low[r] < end && w->high[r] > pos && w->low[r] < w->high[r])
-            return true;
-    return false;
-}
-
-static size_t E(group_rows)(const E(work) *w, size_t g)
+static size_t E(group_rows)(const E(work) * w, size_t g)
 {
     return w->rows - g < attn__group ? w->rows - g : attn__group;
 }
 
 /* Calls visit for each tile of one split that some group sees, and each such group. */
-static void E(sweep_split)(E(work) *w, int64_t split, void (*visit)(E(work) *, size_t, size_t))
+static void E(sweep_split)(E(work) * w, int64_t split, void (*visit)(E(work) *, size_t, size_t))
 {
     int64_t t = split * (attn__split / attn__tile), end = t + attn__split / attn__tile;
 
@@ -454,29 +455,28 @@ static void E(sweep_split)(E(work) *w, int64_t split, void (*visit)(E(work) *, s
         int64_t pos = t * attn__tile;
         bool have = false;
         for (size_t g = 0; g < w->rows; g += attn__group) {
-            size_t mr = E(group_rows)(w, g);
-            if (!E(group_sees)(w, g, mr, pos, pos + attn__tile))
+            const E(range) *range = &w->range[g / attn__group];
+            if (range->low >= pos + attn__tile || range->high <= pos || range->low >= range->high)
                 continue;
             if (!have && w->l->shared)
                 E(need_split)(w, split);
             if (!have)
                 E(set_tile)(w, t);
             have = true;
-            visit(w, g, mr);
+            visit(w, g, E(group_rows)(w, g));
         }
     }
 }
 
 /* Splits first .. last that the rows see; none if first > last. */
-static void E(visible_splits)(const E(work) *w, int64_t *first, int64_t *last)
+static void E(visible_splits)(const E(work) * w, int64_t *first, int64_t *last)
 {
     int64_t low = INT64_MAX, high = INT64_MIN;
 
-    for (size_t r = 0; r < w->rows; r++) {
-        if (w->low[r] == w->high[r])
-            continue;
-        low = w->low[r] < low ? w->low[r] : low;
-        high = w->high[r] > high ? w->high[r] : high;
+    for (size_t g = 0; g < w->rows; g += attn__group) {
+        const E(range) *range = &w->range[g / attn__group];
+        low = range->low < low ? range->low : low;
+        high = range->high > high ? range->high : high;
     }
     *first = 0;
     *last = -1;
@@ -486,7 +486,7 @@ static void E(visible_splits)(const E(work) *w, int64_t *first, int64_t *last)
     }
 }
 
-static void E(open_record)(E(work) *w)
+static void E(open_record)(E(work) * w)
 {
     size_t width = w->p->width;
 
@@ -496,25 +496,26 @@ static void E(open_record)(E(work) *w)
         w->open.max[r] = -(REAL)INFINITY;
 }
 
-static void E(close_record)(E(work) *w)
+static void E(close_record)(E(work) * w)
 {
     for (size_t r = 0; r < w->rows; r++)
-        w->open.sum[r] = KERNELS(w->p)->row_sum(w->sums[r]);
+        w->open.sum[r] = w->k->row_sum(w->sums[r]);
 }
 
-static void E(merge_records)(const attn__problem *p, E(record) *into, const E(record) *next,
-                             size_t rows)
+static void E(merge_records)(const E(work) * w, E(record) * into, const E(record) * next)
 {
-    for (size_t r = 0; r < rows; r++)
-        KERNELS(p)->merge(into->out + r * p->width, &into->max[r], &into->sum[r],
-                          next->out + r * p->width, next->max[r], next->sum[r], p->width);
+    size_t width = w->p->width;
+
+    for (size_t r = 0; r < w->rows; r++)
+        w->k->merge(into->out + r * width, &into->max[r], &into->sum[r], next->out + r * width,
+                    next->max[r], next->sum[r], width);
 }
 
 /* The open record, closed, joins the total; the first one becomes it. */
-static void E(add_to_total)(E(work) *w)
+static void E(add_to_total)(E(work) * w)
 {
     if (w->has_total) {
-        E(merge_records)(w->p, &w->total, &w->open, w->rows);
+        E(merge_records)(w, &w->total, &w->open);
     } else {
         E(record) swap = w->total;
         w->total = w->open;
@@ -523,24 +524,47 @@ static void E(add_to_total)(E(work) *w)
     }
 }
 
-static void E(load_start)(E(work) *w)
+static void E(load_start)(E(work) * w)
 {
     const attn__problem *p = w->p;
     const attn_partial *s = &p->start;
 
     for (size_t r = 0; r < w->rows; r++) {
         int64_t b = w->seq.q_batch, h = (int64_t)w->head[r], i = w->seq.q_row + w->row[r];
-        KERNELS(p)->load_rows(w->total.out + r * p->width, 0, 1, REAL_TYPE,
-                              attn__cell(&s->out, b, h, i), 0, s->out.stride[3], p->dv, p->width,
-                              1);
+        if (w->row[r] >= w->seq.live_rows) { /* a row that does not exist has no past either */
+            memset(w->total.out + r * p->width, 0, p->width * sizeof(REAL));
+            w->total.max[r] = -(REAL)INFINITY;
+            w->total.sum[r] = 0;
+            continue;
+        }
+        w->k->load_rows(w->total.out + r * p->width, 0, 1, REAL_TYPE, attn__cell(&s->out, b, h, i),
+                        0, s->out.stride[3], p->dv, p->width, 1);
         w->total.max[r] = *(const REAL *)attn__cell(&s->max, b, h, i);
         w->total.sum[r] = *(const REAL *)attn__cell(&s->sum, b, h, i);
     }
     w->has_total = true;
 }
 
+static void E(set_ranges)(E(work) * w)
+{
+    for (size_t g = 0; g < w->rows; g += attn__group) {
+        E(range) range = {INT64_MAX, INT64_MIN, INT64_MIN, INT64_MAX};
+
+        for (size_t r = g; r < g + E(group_rows)(w, g); r++) {
+            int64_t low = w->low[r], high = w->high[r];
+            range.all_low = low > range.all_low ? low : range.all_low;
+            range.all_high = high < range.all_high ? high : range.all_high;
+            if (low == high)
+                continue;
+            range.low = low < range.low ? low : range.low;
+            range.high = high > range.high ? high : range.high;
+        }
+        w->range[g / attn__group] = range;
+    }
+}
+
 /* Rows r0 .. of the key head: query head, row, visible keys, scaled query. */
-static void E(set_rows)(E(work) *w, size_t r0, size_t rows)
+static void E(set_rows)(E(work) * w, size_t r0, size_t rows)
 {
     const attn__problem *p = w->p;
     size_t per_head = (size_t)w->seq.rows;
@@ -551,33 +575,33 @@ static void E(set_rows)(E(work) *w, size_t r0, size_t rows)
         w->row[r] = (int64_t)((r0 + r) % per_head);
         attn__visible_range(p, &w->seq, w->row[r], &w->low[r], &w->high[r]);
     }
+    E(set_ranges)(w);
     for (size_t r = 0; r < rows;) { /* up to the end of a head, rows are a stride apart */
         size_t n = per_head - (size_t)w->row[r];
         n = n < rows - r ? n : rows - r;
-        KERNELS(p)->load_rows(w->q + r * p->d, (ptrdiff_t)p->d, n, p->args.q.type,
-                              attn__cell(&p->args.q, w->seq.q_batch, (int64_t)w->head[r],
-                                         w->seq.q_row + w->row[r]),
-                              p->args.q.stride[2], p->args.q.stride[3], p->d, p->d,
-                              (REAL)p->args.scale);
+        w->k->load_rows(
+            w->q + r * p->d, (ptrdiff_t)p->d, n, p->args.q.type,
+            attn__cell(&p->args.q, w->seq.q_batch, (int64_t)w->head[r], w->seq.q_row + w->row[r]),
+            p->args.q.stride[2], p->args.q.stride[3], p->d, p->d, (REAL)p->args.scale);
         r += n;
     }
 }
 
-static void E(write_partial)(E(work) *w)
+static void E(write_partial)(E(work) * w)
 {
     const attn_partial *to = &w->p->partial;
 
     for (size_t r = 0; r < w->rows; r++) {
         int64_t b = w->seq.q_batch, h = (int64_t)w->head[r], i = w->seq.q_row + w->row[r];
-        KERNELS(w->p)->store_row(attn__cell(&to->out, b, h, i), REAL_TYPE, to->out.stride[3],
-                                 w->total.out + r * w->p->width, w->p->dv, 1);
+        w->k->store_row(attn__cell(&to->out, b, h, i), REAL_TYPE, to->out.stride[3],
+                        w->total.out + r * w->p->width, w->p->dv, 1);
         *(REAL *)attn__cell(&to->max, b, h, i) = w->total.max[r];
         *(REAL *)attn__cell(&to->sum, b, h, i) = w->total.sum[r];
     }
 }
 
 /* Sink, division, outputs. */
-static void E(finish)(E(work) *w)
+static void E(finish)(E(work) * w)
 {
     const attn__problem *p = w->p;
     const attn_forward_args *a = &p->args;
@@ -587,21 +611,21 @@ static void E(finish)(E(work) *w)
         REAL *out = w->total.out + r * p->width, *max = &w->total.max[r], *sum = &w->total.sum[r];
         REAL sink = -(REAL)INFINITY;
 
-        if (attn__present(&a->sink))
+        if (p->has_sink)
             sink = (REAL)attn__read(&a->sink, (int64_t)w->b, h, 0);
         if (sink != -(REAL)INFINITY)
-            KERNELS(p)->merge(out, max, sum, NULL, sink, 1, p->width);
+            w->k->merge(out, max, sum, NULL, sink, 1, p->width);
         w->factor[r] = E(row_factor)(*max, *sum);
-        if (attn__present(&a->out))
-            KERNELS(p)->store_row(attn__cell(&a->out, b, h, i), a->out.type, a->out.stride[3], out,
-                                  p->dv, w->factor[r]);
-        if (attn__present(&a->lse))
+        if (p->has_out)
+            w->k->store_row(attn__cell(&a->out, b, h, i), a->out.type, a->out.stride[3], out, p->dv,
+                            w->factor[r]);
+        if (p->has_lse)
             attn__write(&a->lse, b, h, i, attn__row_lse((double)*max, (double)*sum));
     }
 }
 
 /* Second sweep: weights of a group from the final max and sum, into the caller's array. */
-static void E(visit_weights)(E(work) *w, size_t g, size_t mr)
+static void E(visit_weights)(E(work) * w, size_t g, size_t mr)
 {
     const attn__problem *p = w->p;
     const attn_view *to = &p->args.weights;
@@ -619,17 +643,17 @@ static void E(visit_weights)(E(work) *w, size_t g, size_t mr)
 
         if (h < 0 || h >= to->size[1] || !allow[r])
             continue;
-        KERNELS(p)->weights(w->s + r * attn__tile, c0, c1, allow[r], w->total.max[g + r],
-                            w->factor[g + r]);
+        w->k->weights(w->s + r * attn__tile, c0, c1, allow[r], w->total.max[g + r],
+                      w->factor[g + r]);
         row = attn__cell(to, (int64_t)w->b, h, w->row[g + r]);
         row += (w->seq.column + t->pos + first - w->seq.k_pos) * to->stride[3] *
                (int64_t)attn_type_size(to->type);
-        KERNELS(p)->store_row(row, to->type, to->stride[3], w->s + r * attn__tile + first,
-                              (size_t)(end - first), 1);
+        w->k->store_row(row, to->type, to->stride[3], w->s + r * attn__tile + first,
+                        (size_t)(end - first), 1);
     }
 }
 
-static void E(write_rows)(E(work) *w)
+static void E(write_rows)(E(work) * w)
 {
     const attn__problem *p = w->p;
 
@@ -638,7 +662,7 @@ static void E(write_rows)(E(work) *w)
         return;
     }
     E(finish)(w);
-    if (attn__present(&p->args.weights)) {
+    if (p->has_weights) {
         int64_t split, last;
         for (E(visible_splits)(w, &split, &last); split <= last; split++)
             E(sweep_split)(w, split, E(visit_weights));
@@ -646,7 +670,7 @@ static void E(write_rows)(E(work) *w)
 }
 
 /* A block of rows over all keys. */
-static void E(row_block)(E(work) *w, size_t block, size_t blocks)
+static void E(row_block)(E(work) * w, size_t block, size_t blocks)
 {
     size_t rows = (size_t)w->seq.rows * w->p->group;
     size_t each = ((rows + blocks - 1) / blocks + attn__group - 1) / attn__group * attn__group;
@@ -673,7 +697,7 @@ static void E(row_block)(E(work) *w, size_t block, size_t blocks)
 }
 
 /* All rows over one split; the record goes to the slot. */
-static void E(key_split)(E(work) *w, size_t split, size_t splits)
+static void E(key_split)(E(work) * w, size_t split, size_t splits)
 {
     size_t rows = (size_t)w->seq.rows * w->p->group;
     E(record) own = w->open;
@@ -686,19 +710,19 @@ static void E(key_split)(E(work) *w, size_t split, size_t splits)
     w->open = own;
 }
 
-static void E(merge_splits)(E(work) *w, size_t splits)
+static void E(merge_splits)(E(work) * w, size_t splits)
 {
     E(record) own = w->total, first = E(split_record)(w->p, w->slot, 0, splits, w->rows);
 
     if (w->p->args.start) {
         E(load_start)(w);
-        E(merge_records)(w->p, &w->total, &first, w->rows);
+        E(merge_records)(w, &w->total, &first);
     } else {
         w->total = first;
     }
     for (size_t i = 1; i < splits; i++) {
         E(record) next = E(split_record)(w->p, w->slot, i, splits, w->rows);
-        E(merge_records)(w->p, &w->total, &next, w->rows);
+        E(merge_records)(w, &w->total, &next);
     }
     E(write_rows)(w);
     w->total = own;
@@ -707,7 +731,7 @@ static void E(merge_splits)(E(work) *w, size_t splits)
 void E(attn__engine)(attn__job *job, size_t worker)
 {
     const attn__problem *p = job->problem;
-    E(work) w = {.p = p, .l = job->layout};
+    E(work) w = {.p = p, .l = job->layout, .k = &p->ctx->kernels->REAL_NAME};
     attn__item item;
 
     E(cut_scratch)(&w, p, w.l, job->scratch + worker * w.l->scratch_size);
@@ -735,4 +759,4 @@ void E(attn__engine)(attn__job *job, size_t worker)
 #undef REAL
 #undef E
 #undef REAL_TYPE
-#undef KERNELS
+#undef REAL_NAME

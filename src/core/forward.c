@@ -83,7 +83,7 @@ static attn_status compute(const attn__problem *p, const attn__layout *l, char *
     for (size_t i = 0; i < l->slots; i++)
         slot[i].memory = memory + l->threads * l->scratch_size + i * l->slot_size;
     attn__schedule_init(&job.schedule);
-    if (attn__present(&p->args.weights))
+    if (p->has_weights)
         clear(&p->args.weights);
     attn__parallel(p->ctx, l->threads, work, &job);
     return atomic_load(&job.schedule.cancelled) ? ATTN_E_CANCELLED : ATTN_OK;
@@ -169,8 +169,8 @@ attn_status attn_decode(const attn_ctx *ctx, const attn_cache *cache, const attn
                         attn_error *err)
 {
     uint64_t word = attn__fp_default();
-    attn_status st = cache ? forward(ctx, cache, args, err)
-                           : attn__fail(err, ATTN_E_ARGUMENT, 0, "cache: NULL");
+    attn_status st =
+        cache ? forward(ctx, cache, args, err) : attn__fail(err, ATTN_E_ARGUMENT, 0, "cache: NULL");
 
     attn__fp_restore(word);
     return st;

@@ -7,13 +7,13 @@
 
 enum {
     TILE = attn__tile,
-    SHARED_ROWS = 258,          /* rows of an item when keys are packed once for many items */
-    PRIVATE_ROWS = 1020,        /* and when each item packs for itself: enough to pay for packing */
-    ROW_STATE = 3 << 19,        /* bytes of running results that should stay in the L2 cache */
-    SLOT_LIMIT = 64 << 20,      /* larger packed key heads would not stay in any cache anyway */
-    SLOT_SLACK = 1 << 20,       /* padding that counts as part of a worker's tile memory */
-    DECODE_ROWS = 16,           /* queries a sequence up to which keys may be split */
-    SMALL_CALL = 1 << 20,       /* multiply-adds below which waking a worker costs more */
+    SHARED_ROWS = 258,     /* rows of an item when keys are packed once for many items */
+    PRIVATE_ROWS = 1020,   /* and when each item packs for itself: enough to pay for packing */
+    ROW_STATE = 3 << 19,   /* bytes of running results that should stay in the L2 cache */
+    SLOT_LIMIT = 64 << 20, /* larger packed key heads would not stay in any cache anyway */
+    SLOT_SLACK = 1 << 20,  /* padding that counts as part of a worker's tile memory */
+    DECODE_ROWS = 16,      /* queries a sequence up to which keys may be split */
+    SMALL_CALL = 1 << 20,  /* multiply-adds below which waking a worker costs more */
 };
 
 void *attn__cut(char *base, size_t *at, size_t size)
@@ -37,8 +37,10 @@ static size_t max(size_t a, size_t b)
 /* Tiles of the longest sequence, in the worst case of where it lies on the grid. */
 static void measure(attn__layout *l, const attn__problem *p, double *work)
 {
+    size_t count = attn__sequences_differ(p) ? p->sequences : min(p->sequences, 1);
+
     *work = 0;
-    for (size_t b = 0; b < p->sequences; b++) {
+    for (size_t b = 0; b < count; b++) {
         attn__sequence s;
         size_t tiles, splits;
 
@@ -47,7 +49,8 @@ static void measure(attn__layout *l, const attn__problem *p, double *work)
         splits = (size_t)((s.k_pos % attn__split + s.keys + attn__split - 1) / attn__split);
         l->tiles = max(l->tiles, tiles);
         l->splits = max(l->splits, splits);
-        *work += (double)s.rows * (double)s.keys * (double)p->heads * (double)(p->d + p->dv);
+        *work += (double)(p->sequences / count) * (double)s.rows * (double)s.keys *
+                 (double)p->heads * (double)(p->d + p->dv);
     }
 }
 
@@ -80,7 +83,7 @@ bool attn__layout_init(attn__layout *l, const attn__problem *p)
     l->block_rows = rows_that_fit(p, PRIVATE_ROWS);
 
     if (p->rows <= DECODE_ROWS && l->splits > 1 && l->threads > 1 && key_heads < 4 * l->threads &&
-        head_rows <= l->block_rows && !attn__present(&p->args.weights)) {
+        head_rows <= l->block_rows && !p->has_weights) {
         l->split_key = true;
         l->why = "few query rows and key heads: keys are split among workers";
         l->slots = l->threads;
@@ -99,8 +102,8 @@ bool attn__layout_init(attn__layout *l, const attn__problem *p)
                                             "packed for each block of rows";
         l->threads = min(l->threads, key_heads * ((head_rows + l->block_rows - 1) / l->block_rows));
     }
-    l->block_rows = max(min(l->block_rows, (head_rows + attn__group - 1) / attn__group * attn__group),
-                        attn__group);
+    l->block_rows = max(
+        min(l->block_rows, (head_rows + attn__group - 1) / attn__group * attn__group), attn__group);
     l->threads = max(l->threads, 1);
     l->scratch_size = attn__scratch_size(p, l);
     fits &= attn__mul(l->threads, l->scratch_size, &total);

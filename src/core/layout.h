@@ -14,11 +14,11 @@ typedef struct attn__layout {
     /* Packed keys and values of a key head are kept in a slot and shared by its items. Else every
      * item packs one tile at a time into its own scratch memory. */
     bool shared;
-    size_t block_rows; /* rows of an item, at most */
-    size_t threads;    /* workers that take part */
-    size_t slots;      /* key heads in flight that need memory of their own */
-    size_t splits;     /* of the longest sequence */
-    size_t tiles;      /* of the longest sequence */
+    size_t block_rows;              /* rows of an item, at most */
+    size_t threads;                 /* workers that take part */
+    size_t slots;                   /* key heads in flight that need memory of their own */
+    size_t splits;                  /* of the longest sequence */
+    size_t tiles;                   /* of the longest sequence */
     size_t scratch_size, slot_size; /* bytes a worker and a slot need */
     size_t workspace_size;          /* all together */
     const char *why;

@@ -50,7 +50,8 @@ static attn_status check_outputs(merge_job *m, attn_error *err)
     attn_merge_args *a = &m->args;
 
     if (!attn__present(&a->out) && !attn__present(&a->lse) && !a->partial)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "out: absent, and neither lse nor partial is given");
+        return attn__fail(err, ATTN_E_ARGUMENT, 0,
+                          "out: absent, and neither lse nor partial is given");
     if (a->partial) {
         if (attn__present(&a->out) || attn__present(&a->lse) || attn__present(&a->sink))
             return attn__fail(err, ATTN_E_ARGUMENT, 0, "partial: excludes out, lse and sink");

@@ -1,5 +1,6 @@
-/* merge_real.h: merging the records of one row, for one kind of number; see merge.c. Works through a row in pieces of
- * 256 columns, so that no memory is needed; the reference and the sum come out the same for each piece. */
+/* merge_real.h: merging the records of one row, for one kind of number; see merge.c. Works through
+ * a row in pieces of 256 columns, so that no memory is needed; the reference and the sum come out
+ * the same for each piece. */
 enum { E(PIECE) = 256 };
 
 static void E(merge_row)(const merge_job *m, int64_t b, int64_t h, int64_t i)
@@ -16,8 +17,8 @@ static void E(merge_row)(const merge_job *m, int64_t b, int64_t h, int64_t i)
             const attn_partial *r = &a->parts[part];
             REAL max2 = *(const REAL *)attn__cell(&r->max, b, h, i);
             REAL sum2 = *(const REAL *)attn__cell(&r->sum, b, h, i);
-            const REAL *row = (const REAL *)attn__cell(&r->out, b, h, i) +
-                              (ptrdiff_t)c * r->out.stride[3];
+            const REAL *row =
+                (const REAL *)attn__cell(&r->out, b, h, i) + (ptrdiff_t)c * r->out.stride[3];
             KERNELS(m->ctx)->load_rows(part == 0 ? piece : next, 0, 1, REAL_TYPE, row, 0,
                                        r->out.stride[3], cols, width, 1);
             if (part == 0) {

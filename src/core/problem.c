@@ -19,10 +19,14 @@ double attn__read(const attn_view *view, int64_t b, int64_t h, int64_t i)
     const void *p = attn__cell(view, b, h, i);
 
     switch (view->type) {
-    case ATTN_F16: return (double)attn__f16_to_f32(*(const uint16_t *)p);
-    case ATTN_BF16: return (double)attn__bf16_to_f32(*(const uint16_t *)p);
-    case ATTN_F64: return *(const double *)p;
-    default: return (double)*(const float *)p;
+    case ATTN_F16:
+        return (double)attn__f16_to_f32(*(const uint16_t *)p);
+    case ATTN_BF16:
+        return (double)attn__bf16_to_f32(*(const uint16_t *)p);
+    case ATTN_F64:
+        return *(const double *)p;
+    default:
+        return (double)*(const float *)p;
     }
 }
 
@@ -34,6 +38,14 @@ void attn__write(const attn_view *view, int64_t b, int64_t h, int64_t i, double 
         *(double *)p = x;
     else
         *(float *)p = (float)x;
+}
+
+bool attn__sequences_differ(const attn__problem *p)
+{
+    const attn_mask *m = &p->mask;
+
+    return p->cache || m->segments > 0 || m->q_offsets || m->k_offsets || m->k_start ||
+           m->k_count || m->q_count;
 }
 
 void attn__get_sequence(const attn__problem *p, size_t b, attn__sequence *s)
@@ -167,8 +179,8 @@ size_t attn__key_run(const attn__problem *p, size_t b, const attn__sequence *s, 
 {
     if (p->cache) {
         void *key, *value;
-        size_t run = attn__cache_run(p->cache, (int64_t)b, (int64_t)key_head, s->k_pos + j, n, &key,
-                                     &value);
+        size_t run =
+            attn__cache_run(p->cache, (int64_t)b, (int64_t)key_head, s->k_pos + j, n, &key, &value);
         *k = key;
         *v = value;
         return run;

@@ -1,5 +1,5 @@
-/* problem.h: a checked call. attn__problem_init copies the caller's arguments, refuses what does not
- * fit, and answers the questions that the rest of core asks about sequences, rows and keys. */
+/* problem.h: a checked call. attn__problem_init copies the caller's arguments, refuses what does
+ * not fit, and answers the questions that the rest of core asks about sequences, rows and keys. */
 #ifndef ATTN_CORE_PROBLEM_H
 #define ATTN_CORE_PROBLEM_H
 
@@ -22,6 +22,8 @@ typedef struct attn__problem {
     size_t width;    /* dv rounded up to a multiple of 16 */
     int64_t rows;    /* longest Tq */
     int64_t columns; /* longest Tk, counted from row 0 of the key buffer */
+    bool has_keep, has_bias, has_alibi, has_sink, has_out, has_lse, has_weights;
+    bool masks_cells;    /* keep-mask or block list */
     bool changes_scores; /* softcap, bias, ALiBi or tile function */
     uint64_t drop_below; /* dropout: words below this drop; 0: none */
 } attn__problem;
@@ -40,9 +42,13 @@ typedef struct attn__sequence {
 attn_status attn__problem_init(attn__problem *p, const attn_ctx *ctx, const attn_cache *cache,
                                const attn_forward_args *args, attn_error *err);
 
+/* False if all sequences have the same lengths and positions. */
+bool attn__sequences_differ(const attn__problem *p);
+
 void attn__get_sequence(const attn__problem *p, size_t b, attn__sequence *s);
 
-/* Positions lo <= pos < hi that causal, window and lengths leave to query row i (lo == hi: none). */
+/* Positions lo <= pos < hi that causal, window and lengths leave to query row i (lo == hi: none).
+ */
 void attn__visible_range(const attn__problem *p, const attn__sequence *s, int64_t i, int64_t *lo,
                          int64_t *hi);
 
@@ -71,8 +77,8 @@ void *attn__cell(const attn_view *view, int64_t b, int64_t h, int64_t i);
 double attn__read(const attn_view *view, int64_t b, int64_t h, int64_t i);
 void attn__write(const attn_view *view, int64_t b, int64_t h, int64_t i, double x);
 
-/* Copies a caller's versioned struct of `known` bytes' worth: a shorter (older) one is completed with zeros, a longer
- * (newer) one must be zero in what we do not know. */
+/* Copies a caller's versioned struct of `known` bytes' worth: a shorter (older) one is completed
+ * with zeros, a longer (newer) one must be zero in what we do not know. */
 attn_status attn__copy_struct(void *to, size_t known, const void *from, const char *what,
                               attn_error *err);
 

@@ -1,21 +1,21 @@
 /* kernels.h: the few inner loops everything else is made of, and the table that holds one build of
  * them per instruction set.
  *
- * Shapes. Keys are handled in tiles of 64 that lie on a fixed grid of key positions; a row of a tile
- * of scores has 64 cells (`attn__tile_stride` apart). Columns c0 and c1 are multiples of 16. A tile of
- * packed keys holds 64 keys x d channels in panels of the set's own width; only pack_keys and scores
- * know its layout. A group is up to 6 query rows (`mr`). Packed rows (values, running outputs) have a
- * width that is a multiple of 16 and no alignment beyond the element.
+ * Shapes. Keys are handled in tiles of 64 that lie on a fixed grid of key positions; a row of a
+ * tile of scores has 64 cells (`attn__tile_stride` apart). Columns c0 and c1 are multiples of 16. A
+ * tile of packed keys holds 64 keys x d channels in panels of the set's own width; only pack_keys
+ * and scores know its layout. A group is up to 6 query rows (`mr`). Packed rows (values, running
+ * outputs) have a width that is a multiple of 16 and no alignment beyond the element.
  *
  * Order of arithmetic, the same in all kernels of a set, whatever the shape (it is what makes an
  * output row independent of its neighbours):
  *   score       one chain over channels 0..d-1 from +0, one step per channel
- *   row sum     16 partial sums by key position mod 16, ascending; then (i, i+8), (i, i+4), (i, i+2), (0, 1)
- *   output      one chain over ascending keys
- * A step is one fused multiply-add in every set but scalar, which rounds product and sum.
+ *   row sum     16 partial sums by key position mod 16, ascending; then (i, i+8), (i, i+4), (i,
+ * i+2), (0, 1) output      one chain over ascending keys A step is one fused multiply-add in every
+ * set but scalar, which rounds product and sum.
  *
- * Pointers do not alias unless said so. `type` is f32, f16 or bf16 in the f32 table and f64 in the f64
- * table. Strides count elements.
+ * Pointers do not alias unless said so. `type` is f32, f16 or bf16 in the f32 table and f64 in the
+ * f64 table. Strides count elements.
  */
 #ifndef ATTN_KERNELS_KERNELS_H
 #define ATTN_KERNELS_KERNELS_H
@@ -50,13 +50,13 @@ enum { attn__tile = 64, attn__group = 6 };
     X(void, add_alibi, (real * s, size_t c0, size_t c1, real slope, real distance))                \
     /* Bits of the columns whose score is -inf, one row. */                                        \
     X(uint64_t, find_minus_inf, (const real *s, size_t c0, size_t c1))                             \
-    /* One step of the online softmax: scores become weights e^(s - max[r]); columns that           \
-     * allow[r] does not have (NULL: has all) become +0 whatever they held. max[r] moves only       \
-     * when a score exceeds it by more than 8 in base 2; then sum[r] and out[r] are scaled down.    \
+    /* One step of the online softmax: scores become weights e^(s - max[r]); columns that          \
+     * allow[r] does not have (NULL: has all) become +0 whatever they held. max[r] moves only      \
+     * when a score exceeds it by more than 8 in base 2; then sum[r] and out[r] are scaled down.   \
      * A row with max = -inf has seen no finite score; sum > 0 then says that it has seen -inf. */ \
     X(void, softmax,                                                                               \
       (real * s, size_t mr, size_t c0, size_t c1, const uint64_t *allow, real *max,                \
-       real (*sum)[16], real *out, ptrdiff_t out_stride, size_t width))                            \
+       real(*sum)[16], real *out, ptrdiff_t out_stride, size_t width))                             \
     /* p[c] = bit c of keep ? p[c] * factor : 0, one row. */                                       \
     X(void, drop, (real * p, size_t c0, size_t c1, uint64_t keep, real factor))                    \
     /* out[r] += sum over keys k0 <= k < k1 of p[r][k] * v[k - k0]; width a multiple of 16. */     \
@@ -64,17 +64,15 @@ enum { attn__tile = 64, attn__group = 6 };
       (real * out, ptrdiff_t out_stride, size_t mr, const real *p, size_t k0, size_t k1,           \
        const real *v, ptrdiff_t v_stride, size_t width))                                           \
     /* Bits of the rows of v that hold NaN or an infinity. */                                      \
-    X(uint64_t, nonfinite_rows,                                                                    \
-      (const real *v, ptrdiff_t v_stride, size_t rows, size_t width))                              \
+    X(uint64_t, nonfinite_rows, (const real *v, ptrdiff_t v_stride, size_t rows, size_t width))    \
     /* Adds up the 16 partial sums of a row. */                                                    \
     X(real, row_sum, (const real *sum))                                                            \
     /* Record (out, max, sum) of one row, merged with that of the keys that follow. out2 NULL is   \
      * all zeros. sum 0 is an empty record and changes no bit. */                                  \
     X(void, merge,                                                                                 \
-      (real * out, real *max, real *sum, const real *out2, real max2, real sum2, size_t width))    \
+      (real * out, real * max, real * sum, const real *out2, real max2, real sum2, size_t width))  \
     /* p = allowed ? e^(s - max) * factor : 0, one row, in place. */                               \
-    X(void, weights,                                                                               \
-      (real * s, size_t c0, size_t c1, uint64_t allow, real max, real factor))
+    X(void, weights, (real * s, size_t c0, size_t c1, uint64_t allow, real max, real factor))
 
 #define ATTN__KERNEL_MEMBER(ret, name, args) ret(*name) args;
 
@@ -92,11 +90,13 @@ typedef struct attn__kernels {
     attn__kernels_f64 f64;
     /* Bits of bytes that are not zero, n <= 64. */
     uint64_t (*keep_bits)(const uint8_t *bytes, size_t n);
-    /* a * b + c as the compiler made it from that expression: the self-test looks at its rounding. */
+    /* a * b + c as the compiler made it from that expression: the self-test looks at its rounding.
+     */
     float (*plain_multiply_add)(float a, float b, float c);
 } attn__kernels;
 
-/* The table of a set, or NULL if this build lacks it or this machine cannot run it. AUTO: the best. */
+/* The table of a set, or NULL if this build lacks it or this machine cannot run it. AUTO: the best.
+ */
 const attn__kernels *attn__kernels_for(attn_kernel_set set);
 
 #endif

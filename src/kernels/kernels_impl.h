@@ -18,16 +18,13 @@
 #define NV VF_NV
 #define REAL_TYPE ATTN_F32
 #define HAS_HALF 1
-/* 1.5 * 2^23 + 127: x + MAGIC holds round(x) + 127 in its low bits, for |x| < 2^21. */
-#define MAGIC 12583039.0f
 #define LOG2E 0x1.715476p+0f
 #define CAP_LIMIT 64.0f
-/* (2^f - 1) / f on [-1/2, 1/2], near-minimax; with float coefficients 1 + f q(f) is within 9.2e-9 of
- * 2^f, relative (interpolation at Chebyshev nodes in 60 digits). */
+/* (2^f - 1) / f on [-1/2, 1/2], near-minimax; with float coefficients 1 + f q(f) is within 9.2e-9
+ * of 2^f, relative (interpolation at Chebyshev nodes in 60 digits). */
 #define EXP2_DEGREE 6
 #define EXP2_COEFFICIENTS                                                                          \
-    0x1.62e430p-1f, 0x1.ebfbe0p-3f, 0x1.c6af6cp-5f, 0x1.3b2a54p-7f, 0x1.5f0890p-10f,              \
-        0x1.44138ap-13f
+    0x1.62e430p-1f, 0x1.ebfbe0p-3f, 0x1.c6af6cp-5f, 0x1.3b2a54p-7f, 0x1.5f0890p-10f, 0x1.44138ap-13f
 #include "src/kernels/kernels_real.h"
 
 #define REAL double
@@ -38,7 +35,6 @@
 #define NV VD_NV
 #define REAL_TYPE ATTN_F64
 #define HAS_HALF 0
-#define MAGIC 6755399441056767.0 /* 1.5 * 2^52 + 1023 */
 #define LOG2E 0x1.71547652b82fep+0
 #define CAP_LIMIT 128.0
 /* The same, within 2.0e-17. */
@@ -46,8 +42,7 @@
 #define EXP2_COEFFICIENTS                                                                          \
     0x1.62e42fefa39efp-1, 0x1.ebfbdff82c598p-3, 0x1.c6b08d704a0c2p-5, 0x1.3b2ab6fba1ddap-7,        \
         0x1.5d87fe78a5276p-10, 0x1.430913096fd9fp-13, 0x1.ffcbfc670dcd4p-17,                       \
-        0x1.62bfd47773353p-20, 0x1.b524fae627834p-24, 0x1.e6063f7217bc6p-28,                       \
-        0x1.e9d3fe3952179p-32
+        0x1.62bfd47773353p-20, 0x1.b524fae627834p-24, 0x1.e6063f7217bc6p-28, 0x1.e9d3fe3952179p-32
 #include "src/kernels/kernels_real.h"
 
 static uint64_t keep_bits(const uint8_t *bytes, size_t n)

@@ -1,14 +1,15 @@
 /* kernels_real.h: the kernels for one kind of number. Included by kernels_impl.h, once with REAL
  * float and once with double; V(op) is the vector operation, K(name) the function's own name. */
 
-#define PANEL (NV * LANES)          /* keys side by side in a panel of packed keys */
+#define PANEL (NV * LANES) /* keys side by side in a panel of packed keys */
 #define TILE attn__tile
 #define TILE_VECS (TILE / LANES)
 /* A weight may exceed the row's reference by 2^8 before the row is rescaled. */
 #define SLACK ((REAL)8 / LOG2E)
 #define MINUS_INF (-(REAL)INFINITY)
 
-/* --- exp and tanh ------------------------------------------------------------------------------ */
+/* --- exp and tanh ------------------------------------------------------------------------------
+ */
 
 /* (2^f - 1) / f for |f| <= 1/2. */
 ATTN__INLINE VEC K(exp2_quotient)(VEC f)
@@ -29,12 +30,11 @@ ATTN__INLINE VEC K(exp2_quotient)(VEC f)
 ATTN__INLINE VEC K(exp)(VEC x)
 {
     VEC y = V(clamp)(V(mul)(x, V(set1)(LOG2E)));
-    VEC t = V(add)(y, V(set1)(MAGIC));
-    VEC n = V(sub)(t, V(set1)(MAGIC));
+    VEC n = V(round)(y);
     VEC f = V(sub)(y, n);
     VEC p = V(fma)(K(exp2_quotient)(f), f, V(set1)(1));
 
-    return V(scale)(p, t, n);
+    return V(scale)(p, n);
 }
 
 ATTN__INLINE REAL K(exp_one)(REAL x)
@@ -50,27 +50,30 @@ ATTN__INLINE REAL K(exp_one)(REAL x)
 ATTN__INLINE VEC K(tanh)(VEC y)
 {
     VEC z = V(mul)(y, V(set1)(2 * LOG2E));
-    VEC t, n, f, power, e;
+    VEC n, f, power, e;
 
     z = V(max)(V(set1)(-CAP_LIMIT), V(min)(V(set1)(CAP_LIMIT), z)); /* NaN passes, as second */
-    t = V(add)(z, V(set1)(MAGIC));
-    n = V(sub)(t, V(set1)(MAGIC));
+    n = V(round)(z);
     f = V(sub)(z, n);
-    power = V(scale)(V(set1)(1), t, n);
+    power = V(scale)(V(set1)(1), n);
     e = V(fma)(power, V(mul)(f, K(exp2_quotient)(f)), V(sub)(power, V(set1)(1)));
     return V(div)(e, V(add)(e, V(set1)(2)));
 }
 
-/* --- reading and writing of typed rows --------------------------------------------------------- */
+/* --- reading and writing of typed rows ---------------------------------------------------------
+ */
 
 ATTN__INLINE REAL K(element)(attn_type type, const void *src, ptrdiff_t i)
 {
     switch (type) {
 #if HAS_HALF
-    case ATTN_F16: return attn__f16_to_f32(((const uint16_t *)src)[i]);
-    case ATTN_BF16: return attn__bf16_to_f32(((const uint16_t *)src)[i]);
+    case ATTN_F16:
+        return attn__f16_to_f32(((const uint16_t *)src)[i]);
+    case ATTN_BF16:
+        return attn__bf16_to_f32(((const uint16_t *)src)[i]);
 #endif
-    default: return ((const REAL *)src)[i];
+    default:
+        return ((const REAL *)src)[i];
     }
 }
 
@@ -91,10 +94,13 @@ ATTN__INLINE VEC K(load_typed)(attn_type type, const void *src, size_t n)
     }
     switch (type) {
 #if HAS_HALF
-    case ATTN_F16: return V(load_f16)(src);
-    case ATTN_BF16: return V(load_bf16)(src);
+    case ATTN_F16:
+        return V(load_f16)(src);
+    case ATTN_BF16:
+        return V(load_bf16)(src);
 #endif
-    default: return V(load)(src);
+    default:
+        return V(load)(src);
     }
 }
 
@@ -113,12 +119,14 @@ ATTN__INLINE void K(load_rows_typed)(REAL *dst, ptrdiff_t dst_stride, size_t row
         size_t c = 0;
 
         for (; c + LANES <= cols; c += LANES)
-            V(store)(to + c, V(mul)(factor, K(load_typed)(type, K(advance)(type, row, (ptrdiff_t)c),
-                                                          LANES)));
+            V(store)
+            (to + c,
+             V(mul)(factor, K(load_typed)(type, K(advance)(type, row, (ptrdiff_t)c), LANES)));
         if (c < cols) {
             REAL tail[LANES];
-            V(store)(tail, V(mul)(factor, K(load_typed)(type, K(advance)(type, row, (ptrdiff_t)c),
-                                                        cols - c)));
+            V(store)
+            (tail,
+             V(mul)(factor, K(load_typed)(type, K(advance)(type, row, (ptrdiff_t)c), cols - c)));
             memcpy(to + c, tail, (cols - c) * sizeof *to);
         }
         for (c = cols; c < padded; c++)
@@ -136,9 +144,10 @@ static void K(load_rows)(REAL *dst, ptrdiff_t dst_stride, size_t rows, attn_type
         for (size_t r = 0; r < rows; r++)
             for (size_t c = 0; c < padded; c++)
                 dst[(ptrdiff_t)r * dst_stride + (ptrdiff_t)c] =
-                    c < cols ? factor * K(element)(type, src, (ptrdiff_t)r * row_stride +
-                                                                  (ptrdiff_t)c * col_stride)
-                             : 0;
+                    c < cols
+                        ? factor * K(element)(type, src,
+                                              (ptrdiff_t)r * row_stride + (ptrdiff_t)c * col_stride)
+                        : 0;
         return;
     }
     switch (type) { /* a constant type in each call: the compiler drops the other loads */
@@ -159,10 +168,18 @@ static void K(load_rows)(REAL *dst, ptrdiff_t dst_stride, size_t rows, attn_type
 ATTN__INLINE void K(store_element)(void *dst, attn_type type, ptrdiff_t i, REAL x)
 {
     switch (type) {
-    case ATTN_F16: ((uint16_t *)dst)[i] = attn__f32_to_f16((float)x); break;
-    case ATTN_BF16: ((uint16_t *)dst)[i] = attn__f32_to_bf16((float)x); break;
-    case ATTN_F64: ((double *)dst)[i] = (double)x; break;
-    default: ((float *)dst)[i] = (float)x; break;
+    case ATTN_F16:
+        ((uint16_t *)dst)[i] = attn__f32_to_f16((float)x);
+        break;
+    case ATTN_BF16:
+        ((uint16_t *)dst)[i] = attn__f32_to_bf16((float)x);
+        break;
+    case ATTN_F64:
+        ((double *)dst)[i] = (double)x;
+        break;
+    default:
+        ((float *)dst)[i] = (float)x;
+        break;
     }
 }
 
@@ -203,7 +220,8 @@ ATTN__INLINE REAL *K(tile_cell)(REAL *tile, size_t key, size_t d)
     return tile + key / PANEL * PANEL * d + key % PANEL;
 }
 
-/* n <= LANES keys into lanes `lane`.., lane a multiple of LANES. Lanes up to the next multiple become 0. */
+/* n <= LANES keys into lanes `lane`.., lane a multiple of LANES. Lanes up to the next multiple
+ * become 0. */
 ATTN__INLINE void K(pack_block)(REAL *tile, size_t lane, size_t n, attn_type type, const void *src,
                                 ptrdiff_t row_stride, size_t d)
 {
@@ -254,7 +272,8 @@ ATTN__INLINE void K(pack_keys_typed)(REAL *tile, size_t lane, size_t n, attn_typ
 static void K(pack_keys)(REAL *tile, size_t lane, size_t n, attn_type type, const void *src,
                          ptrdiff_t row_stride, ptrdiff_t col_stride, size_t d)
 {
-    /* One key at a time up to the next multiple of LANES, and wherever channels are not adjacent. */
+    /* One key at a time up to the next multiple of LANES, and wherever channels are not adjacent.
+     */
     while (n > 0 && (lane % LANES != 0 || col_stride != 1)) {
         REAL *to = K(tile_cell)(tile, lane, d);
 
@@ -266,10 +285,16 @@ static void K(pack_keys)(REAL *tile, size_t lane, size_t n, attn_type type, cons
     }
     switch (type) {
 #if HAS_HALF
-    case ATTN_F16: K(pack_keys_typed)(tile, lane, n, ATTN_F16, src, row_stride, d); break;
-    case ATTN_BF16: K(pack_keys_typed)(tile, lane, n, ATTN_BF16, src, row_stride, d); break;
+    case ATTN_F16:
+        K(pack_keys_typed)(tile, lane, n, ATTN_F16, src, row_stride, d);
+        break;
+    case ATTN_BF16:
+        K(pack_keys_typed)(tile, lane, n, ATTN_BF16, src, row_stride, d);
+        break;
 #endif
-    default: K(pack_keys_typed)(tile, lane, n, REAL_TYPE, src, row_stride, d); break;
+    default:
+        K(pack_keys_typed)(tile, lane, n, REAL_TYPE, src, row_stride, d);
+        break;
     }
 }
 
@@ -285,8 +310,8 @@ ATTN__INLINE void K(scores_block)(int mr, int nv, REAL *s, const REAL *q, ptrdif
     ATTN__UNROLL
     for (int r = 0; r < mr; r++)
         ATTN__UNROLL
-        for (int v = 0; v < nv; v++)
-            sum[r][v] = V(zero)();
+    for (int v = 0; v < nv; v++)
+        sum[r][v] = V(zero)();
     for (size_t c = 0; c < d; c++) {
         VEC key[NV];
 
@@ -304,8 +329,8 @@ ATTN__INLINE void K(scores_block)(int mr, int nv, REAL *s, const REAL *q, ptrdif
     ATTN__UNROLL
     for (int r = 0; r < mr; r++)
         ATTN__UNROLL
-        for (int v = 0; v < nv; v++)
-            V(store)(s + r * TILE + v * LANES, sum[r][v]);
+    for (int v = 0; v < nv; v++)
+        V(store)(s + r * TILE + v * LANES, sum[r][v]);
 }
 
 ATTN__INLINE void K(values_block)(int mr, int nv, REAL *out, ptrdiff_t out_stride, const REAL *p,
@@ -316,8 +341,8 @@ ATTN__INLINE void K(values_block)(int mr, int nv, REAL *out, ptrdiff_t out_strid
     ATTN__UNROLL
     for (int r = 0; r < mr; r++)
         ATTN__UNROLL
-        for (int i = 0; i < nv; i++)
-            sum[r][i] = V(load)(out + r * out_stride + i * LANES);
+    for (int i = 0; i < nv; i++)
+        sum[r][i] = V(load)(out + r * out_stride + i * LANES);
     for (size_t k = 0; k < keys; k++) {
         const REAL *row = v + (ptrdiff_t)k * v_stride;
         VEC value[NV];
@@ -336,26 +361,40 @@ ATTN__INLINE void K(values_block)(int mr, int nv, REAL *out, ptrdiff_t out_strid
     ATTN__UNROLL
     for (int r = 0; r < mr; r++)
         ATTN__UNROLL
-        for (int i = 0; i < nv; i++)
-            V(store)(out + r * out_stride + i * LANES, sum[r][i]);
+    for (int i = 0; i < nv; i++)
+        V(store)(out + r * out_stride + i * LANES, sum[r][i]);
 }
 
 /* One function per (mr, nv): `block` with constants in their place. */
 #define BY_VECTORS(mr, nv, block, ...)                                                             \
     switch (nv) {                                                                                  \
-    case 1: K(block)(mr, 1, __VA_ARGS__); break;                                                   \
-    case 2: K(block)(mr, NV < 2 ? 1 : 2, __VA_ARGS__); break;                                      \
-    case 3: K(block)(mr, NV < 3 ? 1 : 3, __VA_ARGS__); break;                                      \
-    default: K(block)(mr, NV, __VA_ARGS__); break;                                                 \
+    case 1:                                                                                        \
+        K(block)(mr, 1, __VA_ARGS__);                                                              \
+        break;                                                                                     \
+    case 2:                                                                                        \
+        K(block)(mr, NV < 2 ? 1 : 2, __VA_ARGS__);                                                 \
+        break;                                                                                     \
+    case 3:                                                                                        \
+        K(block)(mr, NV < 3 ? 1 : 3, __VA_ARGS__);                                                 \
+        break;                                                                                     \
+    default:                                                                                       \
+        K(block)(mr, NV, __VA_ARGS__);                                                             \
+        break;                                                                                     \
     }
 #define BY_SHAPE(mr, nv, block, ...)                                                               \
     switch (mr) {                                                                                  \
-    case 1: BY_VECTORS(1, nv, block, __VA_ARGS__) break;                                           \
-    case 2: BY_VECTORS(2, nv, block, __VA_ARGS__) break;                                           \
-    case 3: BY_VECTORS(3, nv, block, __VA_ARGS__) break;                                           \
-    case 4: BY_VECTORS(4, nv, block, __VA_ARGS__) break;                                           \
-    case 5: BY_VECTORS(5, nv, block, __VA_ARGS__) break;                                           \
-    default: BY_VECTORS(6, nv, block, __VA_ARGS__) break;                                          \
+    case 1:                                                                                        \
+        BY_VECTORS(1, nv, block, __VA_ARGS__) break;                                               \
+    case 2:                                                                                        \
+        BY_VECTORS(2, nv, block, __VA_ARGS__) break;                                               \
+    case 3:                                                                                        \
+        BY_VECTORS(3, nv, block, __VA_ARGS__) break;                                               \
+    case 4:                                                                                        \
+        BY_VECTORS(4, nv, block, __VA_ARGS__) break;                                               \
+    case 5:                                                                                        \
+        BY_VECTORS(5, nv, block, __VA_ARGS__) break;                                               \
+    default:                                                                                       \
+        BY_VECTORS(6, nv, block, __VA_ARGS__) break;                                               \
     }
 
 static void K(scores)(REAL *s, size_t mr, const REAL *q, ptrdiff_t q_stride, const REAL *tile,
@@ -381,7 +420,8 @@ static void K(values)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p,
     }
 }
 
-/* --- changes to scores ------------------------------------------------------------------------- */
+/* --- changes to scores -------------------------------------------------------------------------
+ */
 
 static void K(softcap)(REAL *s, size_t mr, size_t c0, size_t c1, REAL cap)
 {
@@ -423,7 +463,8 @@ static void K(add_alibi)(REAL *s, size_t c0, size_t c1, REAL slope, REAL distanc
     }
 }
 
-/* --- softmax ----------------------------------------------------------------------------------- */
+/* --- softmax -----------------------------------------------------------------------------------
+ */
 
 ATTN__INLINE void K(scale_row)(REAL *row, size_t n, REAL factor)
 {
@@ -457,46 +498,96 @@ static ATTN__NOINLINE void K(raise)(REAL *max, REAL to, REAL *sum, REAL *out, si
     *max = to;
 }
 
-ATTN__INLINE void K(softmax_row)(int masked, REAL *s, size_t c0, size_t c1, uint64_t allow,
-                                 REAL *max, REAL *sum, REAL *out, size_t width)
+/* Makes the reference of a row fit its largest new score; returns what to subtract from scores. */
+ATTN__INLINE REAL K(set_reference)(VEC top, REAL *max, REAL *sum, REAL *out, size_t width)
 {
-    VEC x[TILE_VECS], top = V(set1)(MINUS_INF), low = top, base;
-    size_t n = (c1 - c0) / LANES;
-
-    for (size_t i = 0; i < n; i++) {
-        x[i] = V(load)(s + c0 + i * LANES);
-        if (masked)
-            x[i] = V(pick)(allow >> (c0 + i * LANES), x[i], low);
-        top = V(max)(x[i], top); /* a NaN is passed over here; it reaches the sum below */
-    }
     if (V(gt)(top, V(set1)(*max + SLACK)))
         K(raise)(max, V(reduce_max)(top), sum, out, width);
-    base = V(set1)(*max);
-    if (*max == MINUS_INF) { /* allowed scores, all -inf or NaN: weights 0 or NaN, row not empty */
-        base = V(zero)();
+    if (*max == MINUS_INF) { /* allowed scores, all -inf or NaN: the row is not empty */
         sum[0] += 1;
+        return 0;
     }
-    for (size_t i = 0; i < n; i++) {
-        size_t c = c0 + i * LANES;
-        VEC p = K(exp)(V(sub)(x[i], base));
+    return *max;
+}
 
-        if (masked)
-            p = V(keep)(allow >> c, p);
-        V(store)(s + c, p);
-        V(store)(sum + c % 16, V(add)(V(load)(sum + c % 16), p));
+ATTN__INLINE VEC K(weight)(REAL *s, VEC base)
+{
+    return K(exp)(V(sub)(V(load)(s), base));
+}
+
+/* Rows of a whole tile without masks. Two passes, so that the rare call in the first does not make
+ * the second reload its constants. */
+static void K(softmax_whole)(REAL *s, size_t mr, REAL *max, REAL (*sum)[16], REAL *out,
+                             ptrdiff_t out_stride, size_t width)
+{
+    enum { PARTS = 16 / LANES };
+    REAL base[attn__group];
+
+    for (size_t r = 0; r < mr; r++) {
+        VEC top = V(load)(s + r * TILE);
+
+        ATTN__UNROLL
+        for (size_t i = 1; i < TILE_VECS; i++)
+            top = V(max)(V(load)(s + r * TILE + i * LANES), top);
+        base[r] = K(set_reference)(top, &max[r], sum[r], out + (ptrdiff_t)r * out_stride, width);
+    }
+    for (size_t r = 0; r < mr; r++) {
+        VEC part[PARTS], from = V(set1)(base[r]);
+
+        ATTN__UNROLL
+        for (size_t i = 0; i < PARTS; i++)
+            part[i] = V(load)(sum[r] + i * LANES);
+        ATTN__UNROLL
+        for (size_t i = 0; i < TILE_VECS; i++) {
+            VEC p = K(weight)(s + r * TILE + i * LANES, from);
+
+            V(store)(s + r * TILE + i * LANES, p);
+            part[i % PARTS] = V(add)(part[i % PARTS], p);
+        }
+        ATTN__UNROLL
+        for (size_t i = 0; i < PARTS; i++)
+            V(store)(sum[r] + i * LANES, part[i]);
+    }
+}
+
+/* One row, columns 0..n-1 of s, of which those in `allow` count. */
+static void K(softmax_row)(REAL *s, size_t n, uint64_t allow, REAL *max, REAL *sum, REAL *out,
+                           size_t width)
+{
+    VEC top = V(set1)(MINUS_INF), low = top, base;
+
+    for (size_t c = 0; c < n; c += LANES) {
+        VEC x = V(pick)(allow >> c, V(load)(s + c), low);
+
+        V(store)(s + c, x);
+        top = V(max)(x, top); /* a NaN is passed over here; it reaches the sum below */
+    }
+    base = V(set1)(K(set_reference)(top, max, sum, out, width));
+    for (size_t c = 0; c < n; c += 16) {
+        for (size_t i = 0; i < 16; i += LANES) {
+            VEC p = V(keep)(allow >> (c + i), K(weight)(s + c + i, base));
+
+            V(store)(s + c + i, p);
+            V(store)(sum + i, V(add)(V(load)(sum + i), p));
+        }
     }
 }
 
 static void K(softmax)(REAL *s, size_t mr, size_t c0, size_t c1, const uint64_t *allow, REAL *max,
                        REAL (*sum)[16], REAL *out, ptrdiff_t out_stride, size_t width)
 {
+    if (!allow && c1 - c0 == TILE) {
+        K(softmax_whole)(s, mr, max, sum, out, out_stride, width);
+        return;
+    }
+    s += c0;
     for (size_t r = 0; r < mr; r++, s += TILE, out += out_stride) {
-        if (!allow)
-            K(softmax_row)(0, s, c0, c1, 0, &max[r], sum[r], out, width);
-        else if (allow[r])
-            K(softmax_row)(1, s, c0, c1, allow[r], &max[r], sum[r], out, width);
+        uint64_t bits = allow ? allow[r] >> c0 : ~(uint64_t)0;
+
+        if (bits)
+            K(softmax_row)(s, c1 - c0, bits, &max[r], sum[r], out, width);
         else
-            memset(s + c0, 0, (c1 - c0) * sizeof *s);
+            memset(s, 0, (c1 - c0) * sizeof *s);
     }
 }
 
@@ -575,7 +666,6 @@ static void K(merge)(REAL *out, REAL *max, REAL *sum, const REAL *out2, REAL max
 #undef NV
 #undef REAL_TYPE
 #undef HAS_HALF
-#undef MAGIC
 #undef LOG2E
 #undef CAP_LIMIT
 #undef EXP2_DEGREE

@@ -1,7 +1,6 @@
 /* vec_avx2.h: the vector vocabulary (see vec_avx512.h) for AVX2 with FMA and F16C. */
 #if defined(__clang__)
-#pragma clang attribute push(                                                                      \
-    __attribute__((target("avx2,fma,f16c,bmi,bmi2"))), apply_to = function)
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,bmi,bmi2"))), apply_to = function)
 #define TARGET_PUSHED /* kernels_impl.h ends it */
 #else
 #pragma GCC target("avx2,fma,f16c,bmi,bmi2")
@@ -51,11 +50,14 @@ static inline float vf_reduce_max(vf a)
     return _mm_cvtss_f32(_mm_max_ss(m, _mm_movehdup_ps(m)));
 }
 
-/* 2^n is built from the low bits of t = n + MAGIC. n = -127 gives the bits of +0: scores further
- * below vanish exactly. NaN passes the clamp, as b. */
+/* 2^n is built in the exponent of a float: n + 127 in bits 23 and up, taken from the low bits of
+ * n + 1.5 * 2^23 + 127. n = -127 gives the bits of +0: scores further below vanish exactly. NaN
+ * passes the clamp, as b. */
 #define vf_clamp(y) _mm256_max_ps(_mm256_set1_ps(-127.0f), y)
-#define vf_scale(p, t, n)                                                                          \
-    ((void)(n), _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_castps_si256(t), 23))))
+#define vf_round(y) _mm256_round_ps(y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define vf_scale(p, n)                                                                             \
+    _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(                                        \
+                         _mm256_castps_si256(_mm256_add_ps(n, _mm256_set1_ps(12583039.0f))), 23)))
 #define vf_load_f16(p) _mm256_cvtph_ps(_mm_loadu_si128((const void *)(p)))
 #define vf_load_bf16(p)                                                                            \
     _mm256_castsi256_ps(                                                                           \
@@ -83,7 +85,8 @@ static inline void vf_transpose(vf r[8])
 
     for (int i = 0; i < 8; i += 4) {
         __m256 a = _mm256_unpacklo_ps(r[i], r[i + 1]), b = _mm256_unpackhi_ps(r[i], r[i + 1]);
-        __m256 c = _mm256_unpacklo_ps(r[i + 2], r[i + 3]), d = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
+        __m256 c = _mm256_unpacklo_ps(r[i + 2], r[i + 3]),
+               d = _mm256_unpackhi_ps(r[i + 2], r[i + 3]);
         t[i] = _mm256_shuffle_ps(a, c, 0x44);
         t[i + 1] = _mm256_shuffle_ps(a, c, 0xee);
         t[i + 2] = _mm256_shuffle_ps(b, d, 0x44);
@@ -129,8 +132,11 @@ static inline double vd_reduce_max(vd a)
 }
 
 #define vd_clamp(y) _mm256_max_pd(_mm256_set1_pd(-1023.0), y)
-#define vd_scale(p, t, n)                                                                          \
-    ((void)(n), _mm256_mul_pd(p, _mm256_castsi256_pd(_mm256_slli_epi64(_mm256_castpd_si256(t), 52))))
+#define vd_round(y) _mm256_round_pd(y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define vd_scale(p, n) /* 1.5 * 2^52 + 1023 */                                                     \
+    _mm256_mul_pd(                                                                                 \
+        p, _mm256_castsi256_pd(_mm256_slli_epi64(                                                  \
+               _mm256_castpd_si256(_mm256_add_pd(n, _mm256_set1_pd(6755399441056767.0))), 52)))
 
 static inline void vd_transpose(vd r[4])
 {
@@ -144,6 +150,6 @@ static inline void vd_transpose(vd r[4])
 }
 #define KEEP_BITS_VECTOR 32
 #define vec_keep_bits(p)                                                                           \
-    (~(uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(                                  \
-         _mm256_loadu_si256((const void *)(p)), _mm256_setzero_si256())) &                         \
+    (~(uint64_t)(uint32_t)_mm256_movemask_epi8(                                                    \
+         _mm256_cmpeq_epi8(_mm256_loadu_si256((const void *)(p)), _mm256_setzero_si256())) &       \
      0xffffffffu)

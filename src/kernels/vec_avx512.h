@@ -3,11 +3,14 @@
  * Every vec_*.h defines the same names for float (vf_) and double (vd_):
  *   type, LANES, zero set1 load store add sub mul div max min fma, gt/ne/eq -> bits of lanes,
  *   keep(bits, v): v where the bit is set, else +0;  pick(bits, a, b): a where set, else b
- *   finite -> bits; reduce_max; transpose of LANES vectors; scale(p, t, n) = p * 2^n, t = n + MAGIC
- * max(a, b) and min(a, b) return b when either is NaN. NV is the width of the register block. */
+ *   finite -> bits; reduce_max; transpose of LANES vectors
+ *   clamp, round, scale: y = clamp(y), n = round(y), scale(p, n) = p * 2^n, exactly 0 once 2^n
+ * vanishes; a NaN stays one max(a, b) and min(a, b) return b when either is NaN. NV is the width of
+ * the register block. */
 #if defined(__clang__)
 #pragma clang attribute push(                                                                      \
-    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2"))), apply_to = function)
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2"))),          \
+    apply_to = function)
 #define TARGET_PUSHED /* kernels_impl.h ends it */
 #else
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2")
@@ -41,7 +44,8 @@ typedef __m512d vd;
 #define vf_pick(m, a, b) _mm512_mask_mov_ps(b, (__mmask16)(m), a)
 #define vf_reduce_max(a) _mm512_reduce_max_ps(a)
 #define vf_clamp(y) (y)
-#define vf_scale(p, t, n) ((void)(t), _mm512_scalef_ps(p, n))
+#define vf_round(y) _mm512_roundscale_ps(y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define vf_scale(p, n) _mm512_scalef_ps(p, n)
 #define vf_finite(a) vf_gt(_mm512_set1_ps(INFINITY), vf_abs(a))
 #define vf_load_f16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(p)))
 #define vf_load_bf16(p)                                                                            \
@@ -68,7 +72,8 @@ static inline void vf_transpose(vf r[16])
 
     for (int i = 0; i < 16; i += 4) { /* 4x4 blocks inside 128-bit lanes */
         __m512 a = _mm512_unpacklo_ps(r[i], r[i + 1]), b = _mm512_unpackhi_ps(r[i], r[i + 1]);
-        __m512 c = _mm512_unpacklo_ps(r[i + 2], r[i + 3]), d = _mm512_unpackhi_ps(r[i + 2], r[i + 3]);
+        __m512 c = _mm512_unpacklo_ps(r[i + 2], r[i + 3]),
+               d = _mm512_unpackhi_ps(r[i + 2], r[i + 3]);
         t[i] = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(a), _mm512_castps_pd(c)));
         t[i + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(a), _mm512_castps_pd(c)));
         t[i + 2] = _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(b), _mm512_castps_pd(d)));
@@ -104,7 +109,8 @@ static inline void vf_transpose(vf r[16])
 #define vd_pick(m, a, b) _mm512_mask_mov_pd(b, (__mmask8)(m), a)
 #define vd_reduce_max(a) _mm512_reduce_max_pd(a)
 #define vd_clamp(y) (y)
-#define vd_scale(p, t, n) ((void)(t), _mm512_scalef_pd(p, n))
+#define vd_round(y) _mm512_roundscale_pd(y, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define vd_scale(p, n) _mm512_scalef_pd(p, n)
 #define vd_finite(a) vd_gt(_mm512_set1_pd((double)INFINITY), vd_abs(a))
 
 static inline void vd_transpose(vd r[8])
@@ -129,4 +135,5 @@ static inline void vd_transpose(vd r[8])
     }
 }
 #define KEEP_BITS_VECTOR 64
-#define vec_keep_bits(p) ((uint64_t)_mm512_test_epi8_mask(_mm512_loadu_si512(p), _mm512_loadu_si512(p)))
+#define vec_keep_bits(p)                                                                           \
+    ((uint64_t)_mm512_test_epi8_mask(_mm512_loadu_si512(p), _mm512_loadu_si512(p)))

@@ -76,8 +76,10 @@ static inline uint64x2_t vd_lanes(uint64_t bits)
 #define vf_pick(m, a, b) vbslq_f32(vf_lanes(m), a, b)
 #define vf_reduce_max(a) vmaxnmvq_f32(a)
 #define vf_clamp(y) vf_max(vdupq_n_f32(-127.0f), y)
-#define vf_scale(p, t, n)                                                                          \
-    ((void)(n), vmulq_f32(p, vreinterpretq_f32_s32(vshlq_n_s32(vreinterpretq_s32_f32(t), 23))))
+#define vf_round(y) vrndnq_f32(y)
+#define vf_scale(p, n) /* see vec_avx2.h */                                                        \
+    vmulq_f32(p, vreinterpretq_f32_s32(vshlq_n_s32(                                                \
+                     vreinterpretq_s32_f32(vaddq_f32(n, vdupq_n_f32(12583039.0f))), 23)))
 #define vf_load_f16(p) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))
 #define vf_load_bf16(p) vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16))
 #define vf_store_f16(p, a) vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a)))
@@ -119,8 +121,10 @@ static inline void vf_transpose(vf r[4])
 #define vd_pick(m, a, b) vbslq_f64(vd_lanes(m), a, b)
 #define vd_reduce_max(a) vmaxnmvq_f64(a)
 #define vd_clamp(y) vd_max(vdupq_n_f64(-1023.0), y)
-#define vd_scale(p, t, n)                                                                          \
-    ((void)(n), vmulq_f64(p, vreinterpretq_f64_s64(vshlq_n_s64(vreinterpretq_s64_f64(t), 52))))
+#define vd_round(y) vrndnq_f64(y)
+#define vd_scale(p, n)                                                                             \
+    vmulq_f64(p, vreinterpretq_f64_s64(vshlq_n_s64(                                                \
+                     vreinterpretq_s64_f64(vaddq_f64(n, vdupq_n_f64(6755399441056767.0))), 52)))
 
 static inline void vd_transpose(vd r[2])
 {

@@ -1,5 +1,6 @@
 /* vec_scalar.h: the vector vocabulary (see vec_avx512.h) in plain C. A vector is four numbers, so
- * that compilers may use what the base instruction set has. No fused step: fma here rounds twice. */
+ * that compilers may use what the base instruction set has. No fused step: fma here rounds twice.
+ */
 #include "src/base/half.h"
 
 #define VF_LANES 4
@@ -17,7 +18,7 @@ typedef struct vd {
     for (int i = 0; i < 4; i++)                                                                    \
     expression
 
-#define VOCABULARY(v, real, integer)                                                               \
+#define VOCABULARY(v, real, integer, magic)                                                        \
     static inline v v##_set1(real a)                                                               \
     {                                                                                              \
         return (v){{a, a, a, a}};                                                                  \
@@ -109,22 +110,28 @@ typedef struct vd {
                 r[j].x[i] = swap;                                                                  \
             }                                                                                      \
     }                                                                                              \
-    /* Multiplies by 2^n, whose bits are the low bits of t = n + MAGIC; see vec_avx2.h. */         \
-    static inline v v##_scale(v p, v t, v n)                                                       \
+    /* Adding 1.5 times 2^23 (2^52) leaves no bits below 1. */                                     \
+    static inline v v##_round(v a)                                                                 \
     {                                                                                              \
-        (void)n;                                                                                   \
+        EACH(a.x[i] = a.x[i] + (real)(magic) - (real)(magic);)                                     \
+        return a;                                                                                  \
+    }                                                                                              \
+    /* See vec_avx2.h. */                                                                          \
+    static inline v v##_scale(v p, v n)                                                            \
+    {                                                                                              \
         for (int i = 0; i < 4; i++) {                                                              \
+            real t = n.x[i] + (real)((magic) + (sizeof(real) == 4 ? 127 : 1023));                  \
             integer bits;                                                                          \
-            memcpy(&bits, &t.x[i], sizeof bits);                                                   \
+            memcpy(&bits, &t, sizeof bits);                                                        \
             bits <<= sizeof bits == 4 ? 23 : 52;                                                   \
-            memcpy(&t.x[i], &bits, sizeof bits);                                                   \
-            p.x[i] *= t.x[i];                                                                      \
+            memcpy(&t, &bits, sizeof bits);                                                        \
+            p.x[i] *= t;                                                                           \
         }                                                                                          \
         return p;                                                                                  \
     }
 
-VOCABULARY(vf, float, uint32_t)
-VOCABULARY(vd, double, uint64_t)
+VOCABULARY(vf, float, uint32_t, 12582912.0f)
+VOCABULARY(vd, double, uint64_t, 6755399441055744.0)
 #undef VOCABULARY
 
 #define vf_zero() vf_set1(0)
