@@ -10,6 +10,11 @@
 #define SPLIT 512 /* key positions of a partial result, attn.h at attn_merge */
 #define TILE 64   /* key positions between two looks at the maximum */
 
+/* Roundings of e^x per unit of x: the difference and the product each round once, and the f32
+ * nearest to log2(e) is off by 0.22 u; twice that, to stay clear of the tripwire where nothing else
+ * matters. */
+#define REF_DISTANCE 4.5
+
 /* States of an output column with infinite or NaN values. */
 enum { COLUMN_NAN = 1, COLUMN_UP = 2, COLUMN_DOWN = 4, COLUMN_OPEN = 8 };
 
@@ -386,7 +391,7 @@ void ref_forward_with(const attn_forward_args *args, const ref_options *options,
     p.sequences = p.mask->segments > 0 ? p.mask->segments : r->batch;
     p.longest_k = args->k.size[2];
     p.u = r->f64 ? 0x1p-53 : 0x1p-24;
-    p.tiny = r->f64 ? 0x1p-1021 : 0x1p-125;
+    p.tiny = r->f64 ? 0x1p-1020 : 0x1p-124;
     p.denormal = r->f64 ? 0x1p-1074 : 0x1p-149;
     p.allowed = get((size_t)p.longest_k);
     p.tile = get((size_t)p.longest_k * sizeof *p.tile);

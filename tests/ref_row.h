@@ -148,19 +148,19 @@ static void REF_NAME(weigh)(const problem *p, const row_place *at, REF_NAME(rows
             x->w[j] = REF_EXP(x->t[j] - st->max);
             st->sum += x->w[j];
             if (x->w[j] > 0)
-                st->mean_error += (double)x->w[j] * (4 * p->u * far + x->e[j]);
+                st->mean_error += (double)x->w[j] * (REF_DISTANCE * p->u * far + x->e[j]);
         }
     if (st->has_start) {
         st->start *= REF_EXP(record_max - st->max);
         st->sum += st->start;
-        st->mean_error += 4 * p->u * (double)(st->start * (st->max - record_max));
+        st->mean_error += REF_DISTANCE * p->u * (double)(st->start * (st->max - record_max));
     }
     if (st->has_sink) {
         REF_REAL w = REF_EXP(st->sink - st->max);
 
         st->sum += w;
         if (w > 0)
-            st->mean_error += 4 * p->u * (double)(w * (st->max - st->sink));
+            st->mean_error += REF_DISTANCE * p->u * (double)(w * (st->max - st->sink));
     }
     st->mean_error /= (double)st->sum;
 }
@@ -172,7 +172,8 @@ static double REF_NAME(spread)(const row_place *at, const REF_NAME(stats) * st, 
                                REF_REAL w, double own, REF_REAL distance, double roundings)
 {
     double far = (double)distance;
-    double x = 2 * st->dot_error + st->mean_error + own + u * (4 * far + roundings + at->lazy);
+    double x =
+        2 * st->dot_error + st->mean_error + own + u * (REF_DISTANCE * far + roundings + at->lazy);
 
     return x < 1e-3 ? x * (1 + x) : fmin(expm1(x < 600 ? x : 600), 1 + (double)(st->sum / w));
 }

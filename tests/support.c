@@ -20,6 +20,7 @@ typedef struct run {
 } run;
 
 static run runs[MAX_TESTS];
+static const test_case *all_tests;
 static size_t passed;
 static uint64_t seed = 1;
 
@@ -105,6 +106,7 @@ int test_main(int argc, char **argv, const test_case *tests, size_t n)
     const char *filter = read_arguments(argc, argv, &only, &list);
     size_t count = collect(tests, n, filter, only), failed;
 
+    all_tests = tests;
     for (size_t i = 0; i < count; i++) {
         if (list)
             printf("%s\n", runs[i].name);
@@ -125,6 +127,13 @@ attn_kernel_set test_set(void **state)
     const run *r = *state;
 
     return r->set;
+}
+
+size_t test_index(void **state)
+{
+    const run *r = *state;
+
+    return (size_t)(r->test - all_tests);
 }
 
 uint64_t test_seed(void)

@@ -30,6 +30,9 @@ int test_main(int argc, char **argv, const test_case *tests, size_t n);
 /* Within a per_set test: the set at hand. Elsewhere: ATTN_SET_AUTO. */
 attn_kernel_set test_set(void **state);
 
+/* Which of the tests given to test_main this is. */
+size_t test_index(void **state);
+
 /* The seed of this run (printed; --seed). */
 uint64_t test_seed(void);
 
