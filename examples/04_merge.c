@@ -51,7 +51,7 @@ static void compare(const char *how, const float *out, const float *whole)
     double worst = 0;
     for (int i = 0; i < rows * width; i++)
         worst = fmax(worst, fabs((double)out[i] - (double)whole[i]));
-    printf("  %-42s  bits %-9s  largest difference %.1e\n", how,
+    printf("  %-42s bits %-9s difference %.1e\n", how,
            memcmp(out, whole, rows * width * sizeof *out) ? "differ" : "identical", worst);
 }
 

@@ -246,18 +246,16 @@ static void print_setting(const memory *m, const questions *q, const char *words
     printf("A memory made of attention\n"
            "\n"
            "  keys     %6zu words of %s,\n"
-           "                  each a vector of %d numbers made from its letters and letter pairs\n"
-           "  values   %6zu numbers 0, 1, 2, ... of these words in binary: %zu times +1 or -1\n"
+           "                  each a vector of %d numbers made from its letters and pairs\n"
+           "  values   %6zu numbers 0, 1, 2, ... of these words in binary, digits +1, -1\n"
            "  queries  %6zu misspellings of\n"
-           "                  %s,\n"
-           "                  made into vectors in the same way; the intended word is not given\n"
+           "              %s,\n"
+           "                  made into vectors likewise; the intended word is not given\n"
            "\n",
-           m->words.count, words_path, dim, m->words.count, m->bits, q->count, misspellings_path);
-    printf(
-        "Each line below is one call of attn_forward, O = softmax(scale * Q K^T) V. The signs of\n"
-        "an output row spell the number of a word; recall is how often it is the intended one, "
-        "weight\n"
-        "the mean share of the recalled word in the blend.\n");
+           m->words.count, words_path, dim, m->words.count, q->count, misspellings_path);
+    printf("Each line below is one call of attn_forward, O = softmax(scale * Q K^T) V. The\n"
+           "signs of an output row spell the number of a word; recall is how often it is\n"
+           "the intended one, weight the mean share of the recalled word in the blend.\n");
     if (asked_in_part)
         printf("Lines with %zu rows ask every %zu-th misspelling, the others all.\n", asked_in_part,
                q->count / asked_in_part);
@@ -364,9 +362,8 @@ static scales print_table(const attn_ctx *ctx, const memory *m, const questions 
             r[i] = measure(ctx, m, q, queries, q->count, 1, table[i]);
             print_line(table[i], q->count, &r[i], peak);
         }
-    printf("\nThe scale is the inverse of a temperature: a low one blends all words into mush, a "
-           "high\n"
-           "one picks the most similar word.\n");
+    printf("\nThe scale is an inverse temperature: a low one blends all words into mush, a\n"
+           "high one picks the most similar word.\n");
     print_honesty(&r[honest], table[honest]);
     return (scales){table[soft], table[honest], table[sharp]};
 }
@@ -376,8 +373,8 @@ static void print_reading(const memory *m, const question *q, const float *row, 
 {
     size_t got = spelled(m, row);
 
-    printf("How an answer is read: the output row of \"%s\" at scale %g, signs, number, word\n\n ",
-           q->text, scale);
+    printf("How an answer is read: output row of \"%s\" at scale %g, signs, number\n\n ", q->text,
+           scale);
     for (size_t bit = 0; bit < m->bits; bit++)
         printf("%s%+.2f", bit && bit % 8 == 0 ? "\n  " : " ", (double)row[bit]);
     printf("\n  ");
@@ -461,7 +458,7 @@ static void show(const attn_ctx *ctx, const memory *m, encoder *e, const questio
     print_answers(m, q, queries, n, scale.honest, &a);
     print_map(ctx, m, s, q, queries, n, scale.soft);
     print_map(ctx, m, s, q, queries, n, scale.sharp);
-    printf("Check: the same answers by plain sums over all %zu keys, in double precision;\n"
+    printf("Check: the same answers by plain sums over all %zu keys, in double;\n"
            "largest difference of an output: %.1e.\n",
            m->words.count, check_by_hand(m, queries, n, scale.honest, &a));
     free_answers(&a);
@@ -483,8 +480,8 @@ static void print_memory(const memory *m, size_t rows)
     getrusage(RUSAGE_SELF, &use); /* kilobytes */
     printf("Memory: ");
     print_bytes(1024.0 * (double)use.ru_maxrss);
-    printf(" at the peak, all included; the matrix of %zu x %zu weights alone,\n"
-           "which is never held as a whole, would take ",
+    printf(" at the peak, all included; the %zu x %zu weights alone,\n"
+           "which are never held together, would take ",
            rows, m->words.count);
     print_bytes((double)rows * (double)m->words.count * sizeof(float));
     printf(".\n");
@@ -553,8 +550,7 @@ static void choose_lists(options *o, char *small_words, char *small_misspellings
     path_beside_source(small_words, room, "words.txt");
     path_beside_source(small_misspellings, room, "misspellings.txt");
     if (!debian && !o->words && !o->misspellings)
-        printf("(The Debian packages wamerican and codespell are not installed: small lists "
-               "serve.)\n\n");
+        printf("(Without the Debian packages wamerican and codespell: small lists serve.)\n\n");
     if (!o->words)
         o->words = debian ? DEBIAN_WORDS : small_words;
     if (!o->misspellings)
@@ -593,7 +589,7 @@ static void study(const attn_ctx *ctx, const memory *m, encoder *e, const questi
     question examples[shown];
 
     print_setting(m, q, o->words, o->misspellings, sampled ? sample : 0);
-    printf("Kernels: %s, threads: %d; peak, measured here: %.0f GF/s of fused multiply-adds.\n\n",
+    printf("Kernels: %s, threads: %d; peak, measured here: %.0f GF/s of multiply-adds.\n\n",
            attn_kernel_set_name(set), threads, peak);
     scales scale = print_table(ctx, m, q, queries, o->all, peak);
     show(ctx, m, e, examples, pick_examples(q, examples), scale);
