@@ -31,10 +31,9 @@
 #define OWN_ALLOCATOR 1
 #endif
 
-#define SEEDS "tests/hostile/seeds/"
+#define SEEDS "tests/fuzz/corpus/"
 
-/* --- Calls that fail on demand ------------------------------------------------------------------
- */
+/* --- Calls that fail on demand ---------------------------------------------------------------- */
 
 typedef enum call { CALL_NONE, CALL_WRITE, CALL_FSYNC, CALL_CLOSE, CALL_RENAME } call;
 
@@ -87,8 +86,7 @@ int rename(const char *from, const char *to)
     return fails(CALL_RENAME) ? -1 : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
-/* --- An allocator that fails on demand ----------------------------------------------------------
- */
+/* --- An allocator that fails on demand -------------------------------------------------------- */
 
 #ifdef OWN_ALLOCATOR
 extern void *__libc_malloc(size_t);
@@ -131,8 +129,7 @@ void *aligned_alloc(size_t align, size_t n)
 }
 #endif
 
-/* --- Failing memory -----------------------------------------------------------------------------
- */
+/* --- Failing memory --------------------------------------------------------------------------- */
 
 /* What is tried under each failure: opening a file, sound or not, or writing one. */
 typedef struct task {
@@ -143,13 +140,13 @@ typedef struct task {
 } task;
 
 static const task tasks[] = {
-    {"open npy", ATTN_OK, SEEDS "rank_3_fortran.npy", NULL},
-    {"open stored npz", ATTN_OK, SEEDS "stored.npz", NULL},
-    {"open deflated npz", ATTN_OK, SEEDS "deflated.npz", NULL},
-    {"open safetensors", ATTN_OK, SEEDS "shapes.safetensors", NULL},
-    {"open object npy", ATTN_E_FORMAT, SEEDS "refused_object.npy", NULL},
-    {"open npz from a pipe", ATTN_E_FORMAT, SEEDS "refused_pipe.npz", NULL},
-    {"open bzip2 npz", ATTN_E_FORMAT, SEEDS "refused_bzip2.npz", NULL},
+    {"open npy", ATTN_OK, SEEDS "npy/rank_3_fortran.npy", NULL},
+    {"open stored npz", ATTN_OK, SEEDS "npz/stored.npz", NULL},
+    {"open deflated npz", ATTN_OK, SEEDS "npz/deflated.npz", NULL},
+    {"open safetensors", ATTN_OK, SEEDS "safetensors/shapes.safetensors", NULL},
+    {"open object npy", ATTN_E_FORMAT, SEEDS "npy/refused_object.npy", NULL},
+    {"open npz from a pipe", ATTN_E_FORMAT, SEEDS "npz/refused_pipe.npz", NULL},
+    {"open bzip2 npz", ATTN_E_FORMAT, SEEDS "npz/refused_bzip2.npz", NULL},
     {"write npy", ATTN_OK, NULL, "x.npy"},
     {"write npz", ATTN_OK, NULL, "x.npz"},
     {"write safetensors", ATTN_OK, NULL, "x.safetensors"},
@@ -299,8 +296,7 @@ static void every_allocation_of_the_libraries_may_fail(void **state)
 #endif
 }
 
-/* --- Failing system calls -----------------------------------------------------------------------
- */
+/* --- Failing system calls --------------------------------------------------------------------- */
 
 /* A tensor that needs several write() calls. */
 enum { BIG = 1 << 20 };
@@ -464,8 +460,7 @@ static void a_full_disk_keeps_the_old_file(void **state)
     }
 }
 
-/* --- Odd things in the place of a file ----------------------------------------------------------
- */
+/* --- Odd things in the place of a file -------------------------------------------------------- */
 
 static void check_open_fails(const char *path, attn_status want, const char *says)
 {

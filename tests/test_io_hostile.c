@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#define SEEDS "tests/hostile/seeds/"
+#define SEEDS "tests/fuzz/corpus/"
 
 /* A sound header for 8 bytes of data. */
 #define E_TWO "{\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}"
@@ -138,12 +138,12 @@ static void files_by_others_that_are_refused(void **state)
     static const struct {
         const char *name, *says;
     } files[] = {
-        {"object.npy", "Python objects"}, {"big_endian.npy", "big-endian"},
-        {"complex.npy", "'<c8'"},         {"structured.npy", "structured"},
-        {"unicode.npy", "'<U2'"},         {"datetime.npy", "not read"},
-        {"long_double.npy", "'<f16'"},    {"void.npy", "'|V4'"},
-        {"pipe.npz", "behind the data"},  {"bzip2.npz", "method 12"},
-        {"lzma.npz", "method 14"},
+        {"npy/refused_object.npy", "Python objects"}, {"npy/refused_big_endian.npy", "big-endian"},
+        {"npy/refused_complex.npy", "'<c8'"},         {"npy/refused_structured.npy", "structured"},
+        {"npy/refused_unicode.npy", "'<U2'"},         {"npy/refused_datetime.npy", "not read"},
+        {"npy/refused_long_double.npy", "'<f16'"},    {"npy/refused_void.npy", "'|V4'"},
+        {"npz/refused_pipe.npz", "behind the data"},  {"npz/refused_bzip2.npz", "method 12"},
+        {"npz/refused_lzma.npz", "method 14"},
     };
     arena a = {0};
 
@@ -153,7 +153,7 @@ static void files_by_others_that_are_refused(void **state)
         attn_file *file;
         char path[128];
 
-        snprintf(path, sizeof path, SEEDS "refused_%s", files[i].name);
+        snprintf(path, sizeof path, SEEDS "%s", files[i].name);
         CHECK(attn_file_open(NULL, path, NULL, &file, &err) == ATTN_E_FORMAT && !file);
         CHECK_MSG(strstr(err.text, files[i].says) && strstr(err.text, path), "%s", err.text);
     }
@@ -176,12 +176,17 @@ static void content_that_is_none_of_the_formats(void **state)
     arena_reset(&a);
 }
 
-/* --- Damage ------------------------------------------------------------------------------------
- */
+/* --- Damage ----------------------------------------------------------------------------------- */
 
-static const char *const seeds[] = {
-    "rank_3_fortran.npy", "type_b1.npy",    "version_2.npy",     "nested_names.npz",  "stored.npz",
-    "deflated.npz",       "no_members.npz", "types.safetensors", "shapes.safetensors"};
+static const char *const seeds[] = {"npy/rank_3_fortran.npy",
+                                    "npy/type_b1.npy",
+                                    "npy/version_2.npy",
+                                    "npz/nested_names.npz",
+                                    "npz/stored.npz",
+                                    "npz/deflated.npz",
+                                    "npz/no_members.npz",
+                                    "safetensors/types.safetensors",
+                                    "safetensors/shapes.safetensors"};
 enum { SEED_FILES = sizeof seeds / sizeof *seeds };
 
 static blob load_seed(arena *a, size_t i)
@@ -268,8 +273,7 @@ static void every_bit_flip_is_refused_or_harmless(void **state)
     print_message("%zu loads, %zu opened\n", loads, opened);
 }
 
-/* --- Sweeps over numbers -----------------------------------------------------------------------
- */
+/* --- Sweeps over numbers ---------------------------------------------------------------------- */
 
 /* 0, 1, and around every power of two and every 2^64 / size: the numbers that arithmetic gets
  * wrong. */
@@ -382,7 +386,7 @@ static void every_hard_number_anywhere_in_a_zip(void **state)
     uint64_t numbers[512];
     size_t n = hard_numbers(numbers), loads = 0;
     arena a = {0};
-    blob whole = blob_load(&a, SEEDS "nested_names.npz");
+    blob whole = blob_load(&a, SEEDS "npz/nested_names.npz");
 
     (void)state;
     for (size_t at = 0; at + 4 <= whole.size; at++)
@@ -410,8 +414,7 @@ static void every_hard_number_anywhere_in_a_zip(void **state)
     arena_reset(&a);
 }
 
-/* --- Limits and options, both ways --------------------------------------------------------------
- */
+/* --- Limits and options, both ways ------------------------------------------------------------ */
 
 static void check_option(const blob *b, const attn_file_options *options, const char *says)
 {
@@ -522,8 +525,7 @@ static void end_marks_in_the_data_are_data(void **state)
     arena_reset(&a);
 }
 
-/* --- Time --------------------------------------------------------------------------------------
- */
+/* --- Time ------------------------------------------------------------------------------------- */
 
 static double time_of_names(size_t count)
 {
@@ -627,8 +629,7 @@ static void colliding_names_stay_cheap(void **state)
     arena_reset(&a);
 }
 
-/* --- Program -----------------------------------------------------------------------------------
- */
+/* --- Program ---------------------------------------------------------------------------------- */
 
 static int write_list(const char *folder)
 {

@@ -31,17 +31,17 @@ enum {
     END_MARK = 0x06054b50,       /* "PK\5\6" */
     END64_MARK = 0x06064b50,     /* "PK\6\6" */
     LOCATOR64_MARK = 0x07064b50, /* "PK\6\7" */
+    LOCAL_SIZE = 30,
+    ENTRY_SIZE = 46,
     END_SIZE = 22,
     LOCATOR64_SIZE = 20,
     END64_SIZE = 56,
-    ENTRY_SIZE = 46,
     FLAGS_LEVEL = 6, /* how hard the deflater tried */
     FLAG_DESCRIPTOR = 8,
     FLAG_UTF8 = 0x800,
 };
 
-/* --- Reading: the bytes libzip sees -------------------------------------------------------------
- */
+/* --- Reading: the bytes libzip sees ----------------------------------------------------------- */
 
 /* A read-only file over memory that notes the run of bytes read since `seen` was cleared. */
 typedef struct window {
@@ -129,8 +129,7 @@ static zip_int64_t window_serve(void *user, void *data, zip_uint64_t n, zip_sour
     }
 }
 
-/* --- Reading: the end of the archive ------------------------------------------------------------
- */
+/* --- Reading: the end of the archive ---------------------------------------------------------- */
 
 typedef struct directory {
     uint64_t at, size, entries;
@@ -198,8 +197,7 @@ static attn_status find_directory(const attn_file *file, directory *d, attn_erro
     return ATTN_OK;
 }
 
-/* --- Reading: members ---------------------------------------------------------------------------
- */
+/* --- Reading: members ------------------------------------------------------------------------- */
 
 typedef struct member {
     const char *name; /* libzip's, with .npy */
@@ -246,6 +244,7 @@ static bool strip_ending(const char *name, char *out, size_t *length)
 static attn_status list_members(reader *r, size_t count, size_t *text_size)
 {
     uint64_t inflated = 0;
+    size_t taken = END_SIZE;
 
     *text_size = 0;
     for (size_t i = 0; i < count; i++) {
@@ -268,8 +267,7 @@ static attn_status list_members(reader *r, size_t count, size_t *text_size)
         if (m->stored && m->size != m->packed)
             return attn__fail(r->err, ATTN_E_FORMAT, 0, "npz: '%.64s' is stored with two sizes",
                               s.name);
-        /* Deflate makes at most 1032 bytes out of one: a larger claim is a lie, not worth memory.
-         */
+        /* Deflate makes at most 1032 bytes out of one: a larger claim is not worth memory. */
         if (m->packed > r->file->size || m->size / 1032 > m->packed)
             return attn__fail(r->err, ATTN_E_FORMAT, 0, "npz: '%.64s' claims an impossible size",
                               s.name);
@@ -278,8 +276,13 @@ static attn_status list_members(reader *r, size_t count, size_t *text_size)
                               "npz: the members inflate to more than %llu bytes",
                               (unsigned long long)r->file->options.max_inflate);
         inflated += m->stored ? 0 : m->size;
-        if (!attn__add(*text_size, strlen(s.name), text_size))
-            return attn__fail(r->err, ATTN_E_MEMORY, 0, "names");
+        /* Before anything is read, so that many entries for the same bytes cost no time. */
+        if (!attn__add(taken, (size_t)m->packed, &taken) ||
+            !attn__add(taken, LOCAL_SIZE + ENTRY_SIZE + 2 * strlen(s.name), &taken) ||
+            taken > r->file->size)
+            return attn__fail(r->err, ATTN_E_FORMAT, 0,
+                              "npz: the members take more bytes than the file has");
+        *text_size += strlen(s.name); /* less than what has just been counted */
     }
     return ATTN_OK;
 }
@@ -483,8 +486,7 @@ attn_status attn__npz_read(attn_file *file, attn_error *err)
     return st;
 }
 
-/* --- Writing -----------------------------------------------------------------------------------
- */
+/* --- Writing ---------------------------------------------------------------------------------- */
 
 /* What the directory repeats of a member. */
 typedef struct written {
@@ -533,8 +535,8 @@ static unsigned char *put_name(unsigned char *p, const char *name, size_t length
 
 static attn_status put_member(attn__sink *sink, const attn_tensor *t, written *w, attn_error *err)
 {
-    enum { FIXED = 30, SIZES = 20, LEAD = 6 };
-    unsigned char head[FIXED + MAX_NAME + SIZES + LEAD + ALIGN], npy[ATTN__NPY_HEADER], *p;
+    enum { SIZES = 20, LEAD = 6 };
+    unsigned char head[LOCAL_SIZE + MAX_NAME + SIZES + LEAD + ALIGN], npy[ATTN__NPY_HEADER], *p;
     size_t name = strlen(t->name), npy_size = attn__npy_header(t, npy), total, pad;
     uLong crc = crc32(0, Z_NULL, 0);
 
@@ -546,7 +548,7 @@ static attn_status put_member(attn__sink *sink, const attn_tensor *t, written *w
     *w = (written){sink->total, total, (uint32_t)crc};
 
     /* Zeros so that the .npy file, and with it the data, starts at a multiple of 64. */
-    pad = (size_t)(ALIGN - (sink->total + FIXED + name + 4 + SIZES + LEAD) % ALIGN) % ALIGN;
+    pad = (size_t)(ALIGN - (sink->total + LOCAL_SIZE + name + 4 + SIZES + LEAD) % ALIGN) % ALIGN;
     p = attn__put_le(head, LOCAL_MARK, 4);
     p = put_common(p, w, name, SIZES + LEAD + pad);
     p = put_name(p, t->name, name);

@@ -1,4 +1,5 @@
-/* fuzz_npy.c: the .npy reader over any bytes. Seeds: tests/fuzz/corpus/npy. */
+/* fuzz_npy.c: the .npy reader over any bytes. Seeds: tests/fuzz/corpus/npy, and what
+ * `test_io_hostile --write FOLDER` makes. */
 #include "include/attn/io.h"
 #include "tests/fuzz/open.h"
 

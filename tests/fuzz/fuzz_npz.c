@@ -1,4 +1,5 @@
-/* fuzz_npz.c: the .npz reader over any bytes. Seeds: tests/fuzz/corpus/npz. */
+/* fuzz_npz.c: the .npz reader over any bytes. Seeds: tests/fuzz/corpus/npz, and what
+ * `test_io_hostile --write FOLDER` makes. */
 #include "include/attn/io.h"
 #include "tests/fuzz/open.h"
 

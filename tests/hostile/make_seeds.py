@@ -3,8 +3,8 @@
 
     python3 tests/hostile/make_seeds.py FOLDER
 
-FOLDER (in the tree: tests/hostile/seeds) gets .npy and .npz files by NumPy and Python's zipfile, and
-.safetensors files by the safetensors package. Every array holds 1, 2, 3, ... in C order (booleans: odd
+FOLDER (in the tree: tests/fuzz/corpus) gets .npy and .npz files by NumPy and Python's zipfile, and
+.safetensors files by the safetensors package, each format in a folder of its own. Every array holds 1, 2, 3, ... in C order (booleans: odd
 numbers are true), so that a test can check the values without this script. Made with NumPy 2.4.6 and
 safetensors 0.8.0; both are needed only here.
 """
@@ -33,13 +33,18 @@ def npy_bytes(array, version=None):
 
 
 def write_npy(name, array, version=None):
-    with open(name, "wb") as f:
+    with open(f"npy/{name}", "wb") as f:
         f.write(npy_bytes(array, version))
 
 
+def fixed(name):
+    return zipfile.ZipInfo(name)  # of 1 January 1980
+
+
 def main():
-    os.makedirs(sys.argv[1], exist_ok=True)
     os.chdir(sys.argv[1])
+    for folder in ("npy", "npz", "safetensors"):
+        os.makedirs(folder, exist_ok=True)
 
     for dtype in TYPES:
         write_npy(f"type_{dtype}.npy", counted((2, 3), dtype))
@@ -62,10 +67,10 @@ def main():
     write_npy("refused_void.npy", np.zeros(2, dtype="V4"))
 
     arrays = {f"{d}": counted((2, 3), d) for d in TYPES}
-    np.savez("stored.npz", **arrays)
-    np.savez_compressed("deflated.npz", **arrays)
-    np.savez("no_members.npz")
-    np.savez("nested_names.npz", **{"layer/0/w\u00e9ight": counted((3,), "f4")})
+    np.savez("npz/stored.npz", **arrays)
+    np.savez_compressed("npz/deflated.npz", **arrays)
+    np.savez("npz/no_members.npz")
+    np.savez("npz/nested_names.npz", **{"layer/0/w\u00e9ight": counted((3,), "f4")})
 
     # Python's zipfile writes sizes behind the data when it cannot seek.
     class Pipe(io.RawIOBase):
@@ -78,20 +83,20 @@ def main():
         def write(self, b):
             return self.f.write(b)
 
-    with zipfile.ZipFile(Pipe("refused_pipe.npz"), "w") as z:
-        z.writestr("a.npy", npy_bytes(counted((2, 3), "f4")))
+    with zipfile.ZipFile(Pipe("npz/refused_pipe.npz"), "w") as z:
+        z.writestr(fixed("a.npy"), npy_bytes(counted((2, 3), "f4")))
     for name, method in [("bzip2", zipfile.ZIP_BZIP2), ("lzma", zipfile.ZIP_LZMA)]:
-        with zipfile.ZipFile(f"refused_{name}.npz", "w", method) as z:
-            z.writestr("a.npy", npy_bytes(counted((2, 3), "f4")))
+        with zipfile.ZipFile(f"npz/refused_{name}.npz", "w") as z:
+            z.writestr(fixed("a.npy"), npy_bytes(counted((2, 3), "f4")), method)
 
     names = {"f2": "F16", "f4": "F32", "f8": "F64", "b1": "BOOL"}
     arrays = {names.get(d, d.upper().replace("1", "8").replace("2", "16").replace("4", "32")
                         if d not in ("u8", "i8") else d[0].upper() + "64"): counted((2, 3), d)
               for d in TYPES}
-    save_file(arrays, "types.safetensors")
+    save_file(arrays, "safetensors/types.safetensors")
     save_file({"scalar": counted((), "f4"), "none": counted((0, 4), "f4"),
                "rank 8": counted(SHAPE, "f4"), "\u540d": counted((3,), "u1")},
-              "shapes.safetensors", metadata={"format": "np", "note": "line\nbreak, \u540d"})
+              "safetensors/shapes.safetensors", metadata={"note": "line\nbreak, \u540d"})
 
 
 main()
