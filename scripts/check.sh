@@ -79,14 +79,10 @@ stage_install()
 
 stage_cli()
 {
-    local program script
     stage_build || return
-    program=$PWD/build/attn
     export TMPDIR="$PWD/$logs/a folder"
-    rm -rf "$TMPDIR" && mkdir -p "$TMPDIR"
-    for script in "$PWD"/tests/cli/*.sh; do
-        [[ ${script##*/} == lib.sh ]] || (cd / && bash "$script" "$program") || return
-    done
+    rm -rf "$TMPDIR" && mkdir -p "$TMPDIR" || return
+    (root=$PWD && cd / && "$root/tests/cli/run" "$root/build/attn")
 }
 
 stage_demo()

@@ -96,11 +96,13 @@ rule_whitespace()
     files '*.c' '*.h' '*.cpp' '*.sh' '*.cmake' | xargs grep -nP '\t' /dev/null
 }
 
+# Neither in what builds the code nor in the code.
 rule_no_fast_math()
 {
-    files ':!*.md' ':!scripts/lint.sh' |
-        xargs grep -nIE -e '-ffast-math|-Ofast|-funsafe-math|-ffinite-math|-fassociative-math' \
-            -e 'pragma +(GCC|clang) +(optimize|fp +(contract|reassociate))' \
+    files ':!*.md' ':!*.[ch]' ':!scripts/lint.sh' |
+        xargs grep -nIE -e '-f(fast|unsafe|finite|associative)-math|-Ofast' /dev/null
+    files '*.[ch]' |
+        xargs grep -nE -e 'pragma +(GCC|clang) +(optimize|fp +(contract|reassociate))' \
             -e 'pragma +STDC +FP_CONTRACT +ON' /dev/null
 }
 
