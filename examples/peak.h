@@ -19,7 +19,7 @@
 #include <arm_neon.h>
 #endif
 
-enum { peak_steps = 1000000, peak_most_threads = 64 };
+enum { peak_steps = 1000000, peak_most_threads = 1024 };
 
 /* Flops that one step of all chains makes, per lane. */
 enum { peak_flops_a_lane = 2 * 12 };
