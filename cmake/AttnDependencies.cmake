@@ -25,7 +25,7 @@ if(ATTN_IO)
     endforeach()
 endif()
 
-if(ATTN_TESTS OR ATTN_FUZZ)
+if(ATTN_TESTS)
     find_path(CMOCKA_INCLUDE_DIR cmocka.h)
     find_library(CMOCKA_LIBRARY cmocka)
     if(NOT CMOCKA_INCLUDE_DIR OR NOT CMOCKA_LIBRARY)
