@@ -264,7 +264,7 @@ static const char *row_name(const bench_shape *s, char *buffer, size_t size)
     return buffer;
 }
 
-static void print_row(const bench_shape *s, const json_t *row)
+static void print_row(const bench_shape *s, const json_t *row, int width)
 {
     static const char *const decode[] = {"gb_s", "stream_gb_s", "GB/s"};
     static const char *const other[] = {"gflops", "peak_gflops", "GF/s"};
@@ -280,7 +280,7 @@ static void print_row(const bench_shape *s, const json_t *row)
             used += (size_t)snprintf(ratios + used, sizeof ratios - used, "  %s %.2f", peer,
                                      json_number_value(ratio));
     }
-    cli_print("%-34s %10.4f %10.4f %8.2f %s %8.2f %6.1f %%  %s %s%s",
+    cli_print("%-*s %10.4f %10.4f %8.2f %s %8.2f %6.1f %%  %s %s%s", width,
               row_name(s, name, sizeof name), json_number_value(json_object_get(row, "ms_median")),
               json_number_value(json_object_get(row, "ms_min")),
               json_number_value(json_object_get(row, rate[0])), rate[2],
@@ -291,20 +291,21 @@ static void print_row(const bench_shape *s, const json_t *row)
     fflush(stdout);
 }
 
-static void print_failure(const bench_shape *s, const char *text, int as_json)
+static void print_failure(const bench_shape *s, const char *text, int width)
 {
     char name[160];
 
-    if (as_json) {
+    if (width == 0) {
         json_t *json = json_copy(s->json);
         json_object_set_new(json, "error", cli_json_text(text));
         cli_print_json(json);
         return;
     }
-    cli_print("%-34s %s", row_name(s, name, sizeof name), text);
+    cli_print("%-*s %s", width, row_name(s, name, sizeof name), text);
 }
 
-static void bench_row(const bench_shape *s, const bench_settings *set, json_t *peers, int as_json)
+/* A row of a table whose names take `width` columns, or of JSON if that is 0. */
+static void bench_row(const bench_shape *s, const bench_settings *set, json_t *peers, int width)
 {
     attn_kernel_set kernels = attn_ctx_kernels(set->ctx);
     int streams = s->op == BENCH_DECODE;
@@ -315,7 +316,7 @@ static void bench_row(const bench_shape *s, const bench_settings *set, json_t *p
     json_t *row;
 
     if (bench_time(s, set, &result, &err) != ATTN_OK) {
-        print_failure(s, err.text, as_json);
+        print_failure(s, err.text, width);
         return;
     }
     row = row_json(s, set, &result, rates_of(peak, cli_peak_gflops(kernels)),
@@ -323,11 +324,11 @@ static void bench_row(const bench_shape *s, const bench_settings *set, json_t *p
     if (peers)
         json_object_set_new(row, "against",
                             compare_with(peers, s, attn_ctx_threads(set->ctx), result.ms_median));
-    if (as_json) {
+    if (width == 0) {
         cli_print_json(row);
         return;
     }
-    print_row(s, row);
+    print_row(s, row, width);
     json_decref(row);
 }
 
@@ -341,32 +342,49 @@ static int is_wanted(const bench_shape *s, const char *only)
     return !only || (s->name && strstr(s->name, only)) || (op && strcmp(op, only) == 0);
 }
 
-static int bench_rows(const cli_value *o, const bench_settings *set, json_t *lines, json_t *peers)
+/* Reads all shapes before the first is timed: a mistake in the last should not wait. Returns those
+ * that are wanted, *count of them; NULL after a message. */
+static bench_shape *read_shapes(const cli_value *o, json_t *lines, size_t *count)
 {
     const char *file = o[BENCH_SHAPES].given ? o[BENCH_SHAPES].text : "shape";
-    int as_json = o[BENCH_JSON].given, rows = 0;
+    bench_shape *shapes = cli_take((json_array_size(lines) + 1) * sizeof *shapes);
+    json_t *line;
+    size_t i;
 
-    /* All shapes are read before the first is timed: a mistake in the last should not wait. */
-    for (int timing = 0; timing < 2; timing++) {
-        json_t *line;
-        size_t i;
-        json_array_foreach(lines, i, line)
-        {
-            bench_shape shape;
-            char where[256];
-            snprintf(where, sizeof where, "%s: shape %zu", file, i + 1);
-            if (bench_read_shape(&shape, line, where) != 0)
-                return CLI_FAILED;
-            if (!timing || !is_wanted(&shape, o[BENCH_ONLY].text) || ferror(stdout))
-                continue;
-            if (!as_json && rows == 0)
-                cli_print("%-34s %10s %10s %13s %8s %8s  kernel%s", "shape", "ms", "least", "rate",
-                          "best", "ratio", peers ? "  (theirs / ours)" : "");
-            bench_row(&shape, set, peers, as_json);
-            rows++;
-        }
+    *count = 0;
+    json_array_foreach(lines, i, line)
+    {
+        char where[256];
+        snprintf(where, sizeof where, "%s: shape %zu", file, i + 1);
+        if (bench_read_shape(&shapes[*count], line, where) != 0)
+            return NULL;
+        *count += is_wanted(&shapes[*count], o[BENCH_ONLY].text);
     }
-    return rows ? CLI_OK : cli_error("%s: no shape is left to time", file);
+    if (*count == 0)
+        cli_error("%s: no shape%s is left to time", file, o[BENCH_ONLY].given ? " of --only" : "");
+    return *count ? shapes : NULL;
+}
+
+static int bench_rows(const cli_value *o, const bench_settings *set, json_t *lines, json_t *peers)
+{
+    int width = 5;
+    char name[160];
+    size_t count;
+    bench_shape *shapes = read_shapes(o, lines, &count);
+
+    if (!shapes)
+        return CLI_FAILED;
+    for (size_t i = 0; i < count; i++) {
+        int n = (int)strlen(row_name(&shapes[i], name, sizeof name));
+        width = n > width ? n : width;
+    }
+    width = o[BENCH_JSON].given ? 0 : width > 44 ? 44 : width;
+    if (width)
+        cli_print("%-*s %10s %10s %13s %8s %8s  kernel%s", width, "shape", "ms", "least", "rate",
+                  "best", "ratio", peers ? "  (theirs / ours)" : "");
+    for (size_t i = 0; i < count && !ferror(stdout); i++)
+        bench_row(&shapes[i], set, peers, width);
+    return CLI_OK;
 }
 
 static int is_shape_option(int option)

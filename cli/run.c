@@ -240,8 +240,8 @@ static void print_summary(const run_call *c, const attn_plan *plan, double secon
     char text[256], size[32];
 
     for (size_t i = 0; i < c->output_count; i++)
-        cli_print("%-8s %s  %s", c->outputs[i].tensor.name,
-                  cli_tensor_text(text, &c->outputs[i].tensor),
+        cli_print("%-8s %s%s%s", c->outputs[i].tensor.name,
+                  cli_tensor_text(text, &c->outputs[i].tensor), c->outputs[i].path ? "  " : "",
                   c->outputs[i].path ? c->outputs[i].path : "");
     cli_print("kernel   %s, %s: %s", attn_kernel_set_name(plan->kernels), plan->path, plan->why);
     cli_print("threads  %d, workspace %s", plan->threads,
@@ -259,6 +259,50 @@ static void note_alignment(const run_call *c)
     cli_note("note: %lld queries, %lld keys: query 0 stands at position 0, so that it sees key 0 "
              "only; --q-offset end lets the last query see all keys",
              (long long)c->tq, (long long)c->tk);
+}
+
+/* --- Errors ------------------------------------------------------------------------------------
+ */
+
+/* Fields that an option of another name fills. */
+static const char *option_of_field(const char *field)
+{
+    static const char *const others[][2] = {{"q_starts", "segments"},  {"k_starts", "segments"},
+                                            {"window_left", "window"}, {"window_right", "window"},
+                                            {"dropout_seed", "seed"},  {"kernels", "kernel"}};
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(field, others[i][0]) == 0)
+            return others[i][1];
+    return NULL;
+}
+
+/* The library names its own fields; the user knows options and files. A text that starts with a
+ * field is shown with what the field came from. */
+static int library_failed(const run_call *c, attn_status status, const attn_error *err)
+{
+    const char *text = err->text, *other;
+    char field[32] = "";
+    size_t length;
+
+    text += strncmp(text, "mask.", 5) == 0 ? 5 : strncmp(text, "options.", 8) == 0 ? 8 : 0;
+    length = strspn(text, "abcdefghijklmnopqrstuvwxyz_");
+    memcpy(field, text, length < sizeof field ? length : 0);
+    if (length == 1 && strchr("qkv", field[0]))
+        return cli_error("%s: %s",
+                         field[0] == 'q'   ? c->q_path
+                         : field[0] == 'k' ? c->k_path
+                                           : c->v_path,
+                         text);
+    other = option_of_field(field);
+    if (other)
+        return cli_error("--%s: %s", other, text);
+    for (char *p = field; *p; p++)
+        *p = *p == '_' ? '-' : *p;
+    for (size_t i = 0; i < RUN_OPTIONS; i++)
+        if (strcmp(run_options[i].name, field) == 0)
+            return cli_error("--%s%s", field, text + length);
+    return cli_failed(NULL, status, err);
 }
 
 /* --- The command -------------------------------------------------------------------------------
@@ -280,7 +324,7 @@ static int compute(run_call *c, const attn_ctx *ctx, cli_progress *progress)
     int code;
 
     if (status != ATTN_OK)
-        return cli_failed(NULL, status, &err);
+        return library_failed(c, status, &err);
     note_alignment(c);
     start = cli_clock();
     if (!only_plan) {
@@ -292,7 +336,7 @@ static int compute(run_call *c, const attn_ctx *ctx, cli_progress *progress)
     if (cli_interrupted())
         return cli_error("interrupted; nothing was written");
     if (status != ATTN_OK)
-        return cli_failed(NULL, status, &err);
+        return library_failed(c, status, &err);
     code = only_plan ? 0 : run_write_outputs(c);
     if (code || c->o[RUN_QUIET].given)
         return code;
@@ -339,7 +383,8 @@ static int run_main(const cli_value *values, char **operands, size_t operand_cou
     code = prepare(call, operands, operand_count);
     if (!code) {
         status = attn_ctx_create(&options, &ctx, &err);
-        code = status == ATTN_OK ? compute(call, ctx, &progress) : cli_failed(NULL, status, &err);
+        code =
+            status == ATTN_OK ? compute(call, ctx, &progress) : library_failed(call, status, &err);
     }
     attn_ctx_destroy(ctx);
     cli_close_files();

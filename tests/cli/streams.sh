@@ -13,8 +13,11 @@ attn run Q.npy K.npy V.npy -o O.npy --json >&-; echo "exit $?"
 numbers O.npy
 echo "closed standard input and error:"
 attn run Q.npy K.npy V.npy -o O.npy --quiet <&- 2>&-; echo "exit $?"
-echo "a reader that leaves:"
-(trap '' PIPE; attn info Q.npy; echo "exit $?" >&2) | true
+echo "a reader that has left:"
+exec 4> >(exec true)
+wait $!
+(trap '' PIPE; attn info Q.npy >&4; echo "exit $?")
+exec 4>&-
 echo "a full disk for the output:"
 ln -s /dev/full full.npy
 attn run Q.npy K.npy V.npy -o full.npy --quiet; echo "exit $?"
@@ -25,15 +28,32 @@ tensors $'a\tb.safetensors' $'\\u001b[31mred' F32 1,1 "0"
 attn info $'a\tb.safetensors'
 attn info --json $'a\tb.safetensors'
 attn run $'a\tb.safetensors' -o O.npy; echo "exit $?"
-echo "interrupted: 128 + 2, nothing written, nothing left:"
-array Qbig.npy f4 "20000, 1" $(perl -e 'print join " ", (0) x 20000')
-mkdir big
-attn run Qbig.npy Qbig.npy Qbig.npy --weights big/W.npy --dropout-head 0 --quiet --threads 1 --kernel scalar &
-pid=$!
-sleep 0.2
-kill -INT $pid 2>/dev/null
-kill -TERM $pid 2>/dev/null
+
+# long ARGUMENTS...: a run over 120,000 rows in the background; returns once it is under way. A shell
+# has its background ignore SIGINT, which perl undoes; the alarm ends what no signal ends.
+array long.npy f4 "120000, 1"
+truncate -s +480000 long.npy
+long() {
+    perl -e '$SIG{INT} = "DEFAULT"; alarm 60; exec @ARGV' \
+        attn run "$@" -o O.npy --progress --threads 1 --kernel scalar 2>log.txt &
+    pid=$!
+    until grep -q left log.txt 2>/dev/null || ! kill -0 $pid; do sleep 0.05; done
+}
+for signal in INT TERM; do
+    mkdir $signal && cd $signal
+    echo "SIG$signal while computing: 128 + n, nothing written, nothing left:"
+    long ../long.npy ../long.npy ../long.npy
+    kill -$signal $pid
+    wait $pid
+    echo "exit $?"
+    grep -v left log.txt
+    ls -A
+    cd ..
+done
+echo "an input that is cut short meanwhile: 128 + SIGBUS:"
+cp long.npy cut.npy
+long cut.npy long.npy long.npy
+truncate -s 4096 cut.npy
 wait $pid
-code=$?
-[ $code -ge 128 ] && echo "signal" || echo "exit $code"
-ls -A big
+echo "exit $?"
+grep -v left log.txt
