@@ -220,7 +220,7 @@ static attn_status step_trim(bench *b, attn_error *err)
 static void bench_open(bench *b, int options, int64_t tq)
 {
     memset(b, 0, sizeof *b);
-    b->p = problem_make(ctx_for(ATTN_SET_AUTO, 1), ATTN_F32, options, 2, tq, 150);
+    b->p = problem_make(ctx_for(ATTN_SET_AUTO, 1), ATTN_F32, options, 2, tq, 700);
     assert_int_equal(heap_ctx(&b->heap, 2, &b->ctx, NULL), ATTN_OK);
 }
 

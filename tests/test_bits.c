@@ -507,6 +507,43 @@ static void packed_batches_change_nothing(void **state)
     problem_each(state, 3, packed_body);
 }
 
+/* Narrow heads with very many keys are not packed for all rows at once, and many rows make several
+ * work items: each chunk of rows, taken alone, is scheduled otherwise. */
+static void schedules_change_nothing(void **state)
+{
+    static const int64_t shapes[][4] = {{1100, 20000, 1, 1}, {700, 1100, 19, 21}, {300, 64, 8, 8}};
+    static const int64_t chunks[][2] = {{0, 1}, {3, 16}, {17, 64}, {100, 130}, {0, 259}};
+    attn_kernel_set set = test_set(state);
+
+    for (size_t n = 0; n < 3; n++)
+        for (int t = 0; t < (n ? 4 : 2); t++) {
+            const int64_t *shape = shapes[n];
+            attn_type type = (attn_type)(ATTN_F32 + t);
+            attn_forward_args a = ATTN_FORWARD_ARGS_INIT;
+            rng r = rng_make(test_seed(), n);
+
+            a.q = problem_input(&r, type, 1, 2, shape[0], shape[2]);
+            a.k = problem_input(&r, type, 1, 1, shape[1], shape[2]);
+            a.v = problem_input(&r, type, 1, 1, shape[1], shape[3]);
+            a.out = view_plain(&problem_mem, type, 1, 2, shape[0], shape[3]);
+            problem_run(ctx_for(set, 1), &a);
+            attn_view q = a.q, whole = a.out;
+            a.out = view_plain(&problem_mem, type, 1, 2, shape[0], shape[3]);
+            problem_run(ctx_for(set, 3), &a);
+            expect_same(&a.out, &whole, "3 threads, %d queries", (int)shape[0]);
+            for (size_t c = 0; c < sizeof chunks / sizeof *chunks; c++) {
+                attn_view want = view_rows(&whole, chunks[c][0], chunks[c][1]);
+
+                a.q = view_rows(&q, chunks[c][0], chunks[c][1]);
+                a.out = view_plain(&problem_mem, type, 1, 2, chunks[c][1], shape[3]);
+                problem_run(ctx_for(set, 2), &a);
+                expect_same(&a.out, &want, "rows %d+%d of %d", (int)chunks[c][0], (int)chunks[c][1],
+                            (int)shape[0]);
+            }
+            arena_reset(&problem_mem);
+        }
+}
+
 int main(int argc, char **argv)
 {
     static const test_case tests[] = {
@@ -521,6 +558,7 @@ int main(int argc, char **argv)
         {"key_offset_sets_the_grid", key_offset_sets_the_grid, 1},
         {"positions_shift_by_splits", positions_shift_by_splits, 1},
         {"splits_and_merges_change_nothing", splits_and_merges_change_nothing, 1},
+        {"schedules_change_nothing", schedules_change_nothing, 1},
         {"packed_batches_change_nothing", packed_batches_change_nothing, 1},
     };
 

@@ -226,6 +226,10 @@ static void exact_buffers_at_random(void **state)
         s.h = hk * rng_int(&r, 1, 3);
         s.tq = rng_int(&r, 0, 9) ? rng_int(&r, 1, 20) : rng_int(&r, 21, 130);
         s.tk = rng_int(&r, 0, 9) ? rng_int(&r, 0, 130) : rng_int(&r, 131, 700);
+        if (n % 30 == 0) /* enough work to be shared: keys split among workers, */
+            s.tq = rng_int(&r, 4, 16), s.tk = rng_int(&r, 2000, 3000);
+        if (n % 30 == 1) /* or packed once for many rows */
+            s.tq = rng_int(&r, 259, 400);
         s.d = rng_int(&r, 1, 130);
         s.dv = rng_int(&r, 1, 130);
         s.options = (int)rng_int(&r, 0, OPTIONS - 1);

@@ -16,6 +16,9 @@
 
 enum { HEADS = 2, WIDTH = 5, COLUMN = 3 };
 
+/* So wide that few queries over more than one split are worth sharing among workers. */
+enum { WIDE = 256 };
+
 static const attn_type types[] = {ATTN_F32, ATTN_F16, ATTN_BF16, ATTN_F64};
 static arena mem;
 static int full;
@@ -23,7 +26,7 @@ static int full;
 /* A small call whose special key is `j`. */
 typedef struct scene {
     attn_type type;
-    int64_t tq, tk, j;
+    int64_t tq, tk, j, width;
     attn_view q, k, v, keep, bias;
     attn_view out, lse;
     attn_mask mask;
@@ -46,18 +49,18 @@ static attn_view values(rng *r, attn_type type, int64_t h, int64_t n, int64_t d)
     return v;
 }
 
-static scene scene_make(attn_kernel_set set, attn_type type, int64_t tq, int64_t tk)
+static scene scene_make(attn_kernel_set set, attn_type type, int64_t tq, int64_t tk, int64_t width)
 {
     attn_type wide = type == ATTN_F64 ? ATTN_F64 : ATTN_F32;
     rng r = rng_make(test_seed(), (uint64_t)(tq * 4096 + tk));
-    scene s = {.type = type, .tq = tq, .tk = tk, .set = set};
+    scene s = {.type = type, .tq = tq, .tk = tk, .width = width, .set = set};
 
-    s.q = values(&r, type, HEADS, tq, WIDTH);
-    s.k = values(&r, type, HEADS, tk, WIDTH);
-    s.v = values(&r, type, HEADS, tk, WIDTH);
+    s.q = values(&r, type, HEADS, tq, width);
+    s.k = values(&r, type, HEADS, tk, width);
+    s.v = values(&r, type, HEADS, tk, width);
     s.bias = values(&r, wide, HEADS, 1, tk);
     s.keep = view_plain(&mem, ATTN_U8, 1, 1, tq, tk);
-    s.out = view_plain(&mem, wide, 1, HEADS, tq, WIDTH);
+    s.out = view_plain(&mem, wide, 1, HEADS, tq, width);
     s.lse = view_plain(&mem, wide, 1, HEADS, tq, 1);
     view_fill(&s.keep, 1);
     return s;
@@ -85,7 +88,7 @@ static void scene_run(scene *s)
     attn_error err = {ATTN_OK, 0, ""};
 
     view_fill(&s->out, 77);
-    CHECK_MSG(attn_forward(ctx_for(s->set, 1), &a, &err) == ATTN_OK, "%s", err.text);
+    CHECK_MSG(attn_forward(ctx_for(s->set, 2), &a, &err) == ATTN_OK, "%s", err.text);
 }
 
 /* The view, row and column that hold the special value; head 1. */
@@ -113,7 +116,7 @@ static int row_is_nan(const scene *s, int64_t h, int64_t i)
 {
     int all = isnan(view_get(&s->lse, 0, h, i, 0));
 
-    for (int64_t c = 0; c < WIDTH; c++)
+    for (int64_t c = 0; c < s->width; c++)
         all &= isnan(view_get(&s->out, 0, h, i, c)) != 0;
     return all;
 }
@@ -122,7 +125,7 @@ static int row_is_finite(const scene *s, int64_t h, int64_t i)
 {
     int all = isfinite(view_get(&s->lse, 0, h, i, 0));
 
-    for (int64_t c = 0; c < WIDTH; c++)
+    for (int64_t c = 0; c < s->width; c++)
         all &= isfinite(view_get(&s->out, 0, h, i, c)) != 0;
     return all;
 }
@@ -142,7 +145,7 @@ static int only_column(const scene *s, const attn_view *plain, int64_t i, double
     double got = view_get(&s->out, 0, 1, i, COLUMN);
     int right = isnan(value) ? isnan(got) != 0 : got == value;
 
-    for (int64_t c = 0; c < WIDTH; c++)
+    for (int64_t c = 0; c < s->width; c++)
         if (c != COLUMN)
             right &= view_get(&s->out, 0, 1, i, c) == view_get(plain, 0, 1, i, c);
     return right;
@@ -241,7 +244,7 @@ static void at_every_key(void **state)
     for (int t = 0; t < 4; t++)
         for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++)
             for (int64_t j = 0; j < lengths[n]; j++) {
-                scene s = scene_make(test_set(state), types[t], j % 3 ? 3 : 18, lengths[n]);
+                scene s = scene_make(test_set(state), types[t], j % 3 ? 3 : 18, lengths[n], WIDTH);
 
                 s.j = j;
                 check_key(&s, full || j % 9 == 0 || j == lengths[n] - 1);
@@ -255,7 +258,8 @@ static void at_the_edges_of_splits(void **state)
 
     for (int t = 0; t < 4; t++)
         for (size_t n = 0; n < sizeof keys / sizeof *keys; n++) {
-            scene s = scene_make(test_set(state), types[t], n % 2 ? 2 : 17, 1040);
+            scene s =
+                scene_make(test_set(state), types[t], n % 2 ? 2 : 17, 1040, n % 2 ? WIDE : WIDTH);
 
             s.j = keys[n];
             check_key(&s, 0);
@@ -334,15 +338,15 @@ static void check_hidden(scene *s, int way)
     attn_view plain;
 
     hide(s, &a, way, ends);
-    CHECK(attn_forward(ctx_for(s->set, 1), &a, NULL) == ATTN_OK);
+    CHECK(attn_forward(ctx_for(s->set, 2), &a, NULL) == ATTN_OK);
     plain = view_copy(&mem, &r, &s->out, s->out.type, LAYOUT_BHSD);
-    for (int64_t c = 0; c < WIDTH; c++) {
+    for (int64_t c = 0; c < s->width; c++) {
         view_set(&s->k, 0, 1, s->j, c, (double)NAN);
         view_set(&s->v, 0, 1, s->j, c, c % 2 ? (double)INFINITY : (double)NAN);
     }
     view_set(&s->bias, 0, 1, 0, s->j, (double)NAN);
     view_fill(&s->out, 77);
-    CHECK(attn_forward(ctx_for(s->set, 1), &a, NULL) == ATTN_OK);
+    CHECK(attn_forward(ctx_for(s->set, 2), &a, NULL) == ATTN_OK);
     CHECK_MSG(view_same_bits(&s->out, &plain), "%s: key %d of %d hidden in way %d, %d queries",
               attn_type_name(s->type), (int)s->j, (int)s->tk, way, (int)s->tq);
 }
@@ -353,7 +357,8 @@ static void hidden_keys_do_not_matter(void **state)
         for (int way = 0; way < WAYS; way++)
             for (int64_t n = 0; n < 90; n++) {
                 int64_t tk = n < 70 ? 70 : 1040, j = n < 70 ? n : (n - 70) * 54 + 13;
-                scene s = scene_make(test_set(state), types[t], n % 2 ? 3 : 20, tk);
+                scene s = scene_make(test_set(state), types[t], n % 2 ? 3 : 20, tk,
+                                     n % 2 && tk > 512 ? WIDE : WIDTH);
 
                 s.j = j;
                 check_hidden(&s, way);
@@ -367,7 +372,8 @@ static void hidden_blocks_do_not_matter(void **state)
     for (int t = 0; t < 4; t++)
         for (int64_t from = 0; from < 700; from += 97)
             for (int64_t n = 1; n < 700 - from; n += 131) {
-                scene s = scene_make(test_set(state), types[t], (from + n) % 2 ? 3 : 20, 700);
+                scene s = scene_make(test_set(state), types[t], (from + n) % 2 ? 3 : 20, 700,
+                                     (from + n) % 2 ? WIDE : WIDTH);
                 attn_forward_args a = scene_args(&s);
                 rng r = rng_make(1, 1);
 
@@ -378,12 +384,12 @@ static void hidden_blocks_do_not_matter(void **state)
                 scene_run(&s);
                 attn_view plain = view_copy(&mem, &r, &s.out, s.out.type, LAYOUT_BHSD);
                 for (int64_t j = 0; j < 700; j++)
-                    for (int64_t c = 0; c < WIDTH && (j < from || j >= from + n); c++) {
+                    for (int64_t c = 0; c < s.width && (j < from || j >= from + n); c++) {
                         view_set(&s.k, 0, 0, j, c, (double)NAN);
                         view_set(&s.v, 0, 0, j, c, -(double)INFINITY);
                     }
                 view_fill(&s.out, 77);
-                CHECK(attn_forward(ctx_for(s.set, 1), &a, NULL) == ATTN_OK);
+                CHECK(attn_forward(ctx_for(s.set, 2), &a, NULL) == ATTN_OK);
                 CHECK_MSG(view_same_bits(&s.out, &plain), "%s: keys %d+%d of 700",
                           attn_type_name(s.type), (int)from, (int)n);
                 arena_reset(&mem);
@@ -399,7 +405,7 @@ static void empty_rows_of_nan(void **state)
     for (int t = 0; t < 4; t++)
         for (int64_t tq = 1; tq < 40; tq += 6)
             for (int64_t tk = 0; tk < 700; tk = tk * 3 + 1) {
-                scene s = scene_make(test_set(state), types[t], tq, tk);
+                scene s = scene_make(test_set(state), types[t], tq, tk, WIDTH);
                 attn_view zero = view_copy(&mem, &(rng){1}, &s.out, s.out.type, LAYOUT_BHSD);
 
                 view_fill(&zero, 0);
@@ -424,7 +430,8 @@ static void overflowing_logits(void **state)
     for (int t = 0; t < 2; t++)
         for (int sign = -1; sign <= 1; sign += 2)
             for (int64_t tk = 1; tk < 700; tk = tk * 4 + 1) {
-                scene s = scene_make(test_set(state), wide_range[t], tk % 2 ? 3 : 20, tk);
+                scene s = scene_make(test_set(state), wide_range[t], tk % 2 ? 3 : 20, tk,
+                                     tk > 512 ? WIDE : WIDTH);
 
                 view_fill(&s.q, 1e25);
                 view_fill(&s.k, sign * 1e25);
@@ -443,15 +450,15 @@ static void denormals_are_honoured(void **state)
 
     for (int t = 0; t < 3; t++)
         for (int64_t tq = 2; tq < 40; tq += 18) {
-            scene s = scene_make(test_set(state), with_small[t], tq, 75);
+            scene s = scene_make(test_set(state), with_small[t], tq, 75, WIDTH);
             double tiny = with_small[t] == ATTN_F16 ? 0x1p-23 : 0x1p-130;
 
             view_fill(&s.v, tiny);
             view_fill(&s.q, tiny);
             view_fill(&s.bias, 0);
             scene_run(&s);
-            for (int64_t n = 0; n < HEADS * tq * WIDTH; n++) {
-                double got = view_get(&s.out, 0, n / WIDTH / tq, n / WIDTH % tq, n % WIDTH);
+            for (int64_t n = 0; n < HEADS * tq * s.width; n++) {
+                double got = view_get(&s.out, 0, n / s.width / tq, n / s.width % tq, n % s.width);
 
                 CHECK_MSG(fabs(got - tiny) <= tiny * 0.01, "%s: mean of %g is %g",
                           attn_type_name(s.type), tiny, got);
@@ -467,16 +474,16 @@ static void far_below_the_maximum(void **state)
 
     for (size_t n = 0; n < sizeof below / sizeof *below; n++)
         for (int64_t j = 0; j < 70; j++) {
-            scene s = scene_make(test_set(state), ATTN_F32, j % 2 ? 2 : 17, 70);
+            scene s = scene_make(test_set(state), ATTN_F32, j % 2 ? 2 : 17, 70, WIDTH);
 
             view_fill(&s.q, 0);
             view_fill(&s.bias, below[n]);
             view_set(&s.bias, 0, 0, 0, j, 0);
             view_set(&s.bias, 0, 1, 0, j, 0);
             scene_run(&s);
-            for (int64_t c = 0; c < HEADS * WIDTH; c++)
-                CHECK_MSG(view_get(&s.out, 0, c / WIDTH, s.tq - 1, c % WIDTH) ==
-                              view_get(&s.v, 0, c / WIDTH, j, c % WIDTH),
+            for (int64_t c = 0; c < HEADS * s.width; c++)
+                CHECK_MSG(view_get(&s.out, 0, c / s.width, s.tq - 1, c % s.width) ==
+                              view_get(&s.v, 0, c / s.width, j, c % s.width),
                           "one key at 0, 69 at %g: not its value", below[n]);
             CHECK(view_get(&s.lse, 0, 0, 0, 0) == 0);
             arena_reset(&mem);

@@ -152,8 +152,8 @@ void problem_check(const attn_ctx *ctx, problem *p, int64_t b0, int64_t n, const
 /* Runs `body` on a many-query and a few-query problem of each type and option set. */
 void problem_each(void **state, int64_t b, void (*body)(attn_kernel_set set, problem *p))
 {
-    static const int64_t lengths[][2] = {{45, 1090}, {5, 1090}, {70, 70}};
-    static const int64_t lengths_of_many[][2] = {{18, 600}, {5, 600}, {66, 66}};
+    static const int64_t lengths[][2] = {{45, 1090}, {5, 1090}, {150, 600}, {70, 70}};
+    static const int64_t lengths_of_many[][2] = {{18, 600}, {5, 600}, {140, 64}, {66, 66}};
     attn_kernel_set set = test_set(state);
 
     for (size_t t = 0; t < sizeof types / sizeof *types; t++)

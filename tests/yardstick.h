@@ -32,8 +32,8 @@ attn_view view_batches(const attn_view *v, int64_t from, int64_t n);
 /* Arguments for sequences b0 .. b0 + n - 1, without outputs; the mask lives in *p. */
 attn_forward_args problem_args(problem *p, int64_t b0, int64_t n);
 
-/* q_offset of the mask for decoding the last n of the problem's queries, so that they stand where the
- * yardstick had them. */
+/* q_offset of the mask for decoding the last n of the problem's queries, so that they stand where
+ * the yardstick had them. */
 int64_t problem_decode_offset(const problem *p);
 
 /* attn_forward that must succeed. */
@@ -56,7 +56,9 @@ problem problem_make(const attn_ctx *one, attn_type type, int options, int64_t b
 /* Computes all rows of sequences b0.. in one call on ctx and holds them to the yardstick. */
 void problem_check(const attn_ctx *ctx, problem *p, int64_t b0, int64_t n, const char *what);
 
-/* Runs `body` for each type and option set, with many queries, few queries, and as many as keys. */
+/* Runs `body` for each type and option set, with lengths that take the library through its paths:
+ * many rows a key head, few, keys split among workers, as many queries as keys. All are large
+ * enough to be shared among workers. */
 void problem_each(void **state, int64_t b, void (*body)(attn_kernel_set set, problem *p));
 
 #endif
