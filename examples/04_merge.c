@@ -49,8 +49,10 @@ static void attend(const attn_ctx *ctx, float *q, float *k, float *v, int64_t fi
 static void compare(const char *how, const float *out, const float *whole)
 {
     double worst = 0;
-    for (int i = 0; i < rows * width; i++)
-        worst = fmax(worst, fabs((double)out[i] - (double)whole[i]));
+    for (int i = 0; i < rows * width; i++) {
+        double difference = fabs((double)out[i] - (double)whole[i]);
+        worst = difference > worst ? difference : worst;
+    }
     printf("  %-42s bits %-9s difference %.1e\n", how,
            memcmp(out, whole, rows * width * sizeof *out) ? "differ" : "identical", worst);
 }
