@@ -46,7 +46,7 @@ static const cli_option bench_options[BENCH_OPTIONS] = {
     [BENCH_ONLY] = {NULL, "only", 0, CLI_TEXT, "TEXT",
                     "shapes whose name holds this text or whose op is it", 0, 0},
     [BENCH_AGAINST] = {NULL, "against", 0, CLI_TEXT, "FILE",
-                       "JSON lines of others, or of an earlier run: also print\n"
+                       "JSON lines of others, or of an earlier run: also print "
                        "their time / our time for the same shape (above 1: we are faster)",
                        0, 0},
     [BENCH_OP] = {"One shape (names as in a shapes file)", "op", 0, CLI_CHOICE,
@@ -61,18 +61,18 @@ static const cli_option bench_options[BENCH_OPTIONS] = {
     [BENCH_DK] = {NULL, "dk", 0, CLI_INTEGER, "N", "columns of keys (default 64)", 1, MOST},
     [BENCH_DV] = {NULL, "dv", 0, CLI_INTEGER, "N", "columns of values (default dk)", 1, MOST},
     [BENCH_CAUSAL] = {NULL, "causal", 0, CLI_INTEGER, "0|1|2",
-                      "1: query i stands at position i; 2: the queries are the\n"
+                      "1: query i stands at position i; 2: the queries are the "
                       "last nq positions; 0: not causal (default)",
                       0, 2},
     [BENCH_MASK] = {NULL, "mask", 0, CLI_CHOICE, "none|keep|bias",
-                    "keep: padded batch (all keys, 3/4, 1/2, 1/4, ...);\n"
+                    "keep: padded batch (all keys, 3/4, 1/2, 1/4, ...); "
                     "bias: one number a head, query and key",
                     0, 0},
     [BENCH_M] = {NULL, "m", 0, CLI_INTEGER, "N", "gemm: rows of the result", 1, MOST},
     [BENCH_N] = {NULL, "n", 0, CLI_INTEGER, "N", "gemm: columns of the result", 1, MOST},
     [BENCH_K] = {NULL, "k", 0, CLI_INTEGER, "N", "gemm: length of the sums", 1, MOST},
     [BENCH_LAYOUT] = {"Measuring", "layout", 0, CLI_CHOICE, "bshd|bhsd",
-                      "arrays lie as [batch, row, head, channel] (default, as\n"
+                      "arrays lie as [batch, row, head, channel] (default, as "
                       "projections write them) or [batch, head, row, channel]",
                       0, 0},
     [BENCH_THREADS] = {NULL, "threads", 0, CLI_INTEGER, "N",
@@ -82,7 +82,7 @@ static const cli_option bench_options[BENCH_OPTIONS] = {
     [BENCH_REPEAT] = {NULL, "repeat", 0, CLI_INTEGER, "N", "measurements a shape (default 5)", 1,
                       100000},
     [BENCH_BUDGET] = {NULL, "budget", 0, CLI_NUMBER, "SECONDS",
-                      "calls for so long in each measurement, at least one\n"
+                      "calls for so long in each measurement, at least one "
                       "(default 0.25)",
                       1e-6, 3600},
     [BENCH_JSON] = {NULL, "json", 0, CLI_FLAG, "", "one JSON object a shape instead of a table", 0,
@@ -437,15 +437,14 @@ const cli_command cli_bench_command = {
     .usage = "attn bench --shapes FILE [options]\n"
              "attn bench --hq 12 --nq 512 --dk 64 [options]",
     .about =
-        "Times attention on random inputs. Rates count only the pairs of query and key that the\n"
-        "mask allows. They are set against the multiply-add peak of one core (times threads),\n"
-        "or for decode against the rate at which one core reads memory, both measured right\n"
+        "Times attention on random inputs. Rates count only the pairs of query and key that the "
+        "mask allows. They are set against the multiply-add peak of one core (times threads), "
+        "or for decode against the rate at which one core reads memory, both measured right "
         "before and after each shape. A shape whose operation does not exist gives an error row.",
-    .examples =
-        "attn bench --hq 12 --nq 512 --dk 64\n"
-        "attn bench --op decode --dtype bf16 --hq 32 --hkv 8 --nk 32768 --dk 128 --threads 1\n"
-        "attn bench --shapes shapes.jsonl --only BERT --json --repeat 7 > now.jsonl\n"
-        "attn bench --shapes shapes.jsonl --against now.jsonl",
+    .examples = "attn bench --hq 12 --nq 512 --dk 64\n"
+                "attn bench --op decode --dtype bf16 --hq 32 --hkv 8 --nk 32768 --dk 128\n"
+                "attn bench --shapes shapes.jsonl --only BERT --json --repeat 7 > now.jsonl\n"
+                "attn bench --shapes shapes.jsonl --against now.jsonl",
     .options = bench_options,
     .option_count = BENCH_OPTIONS,
     .main = bench_main,

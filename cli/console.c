@@ -299,9 +299,9 @@ static void note_signal(int number)
 static void file_vanished(int number)
 {
     static const char text[] = "attn: an input file became shorter while it was being read\n";
-    ssize_t n = write(STDERR_FILENO, text, sizeof text - 1);
 
-    _exit(n < 0 ? 128 + number : 128 + number);
+    (void)!write(STDERR_FILENO, text, sizeof text - 1); /* nothing could be done if it failed */
+    _exit(128 + number);
 }
 
 void cli_catch_signals(void)

@@ -47,13 +47,16 @@ static const char *why_not(attn_kernel_set set, attn_error *err)
 {
     attn_ctx_options options = ATTN_CTX_OPTIONS_INIT;
     attn_ctx *ctx;
+    const char *colon;
 
     memset(err, 0, sizeof *err);
     options.kernels = set;
     options.threads = 1;
     if (attn_ctx_create(&options, &ctx, err) == ATTN_OK)
         attn_ctx_destroy(ctx);
-    return err->text;
+    /* The text starts with the field that asked for the set. */
+    colon = strstr(err->text, ": ");
+    return colon ? colon + 2 : err->text;
 }
 
 static const attn_kernel_set sets[] = {ATTN_SET_SCALAR, ATTN_SET_NEON, ATTN_SET_AVX2,
@@ -204,7 +207,7 @@ const cli_command cli_info_command = {
     .summary = "this machine and its instruction sets, or what files hold",
     .usage = "attn info [--json] [FILE...]",
     .about =
-        "Without a file: version, processor, usable threads, and which kernel sets can run here,\n"
+        "Without a file: version, processor, usable threads, and which kernel sets can run here, "
         "or why not. With files: their format, tensors and metadata.",
     .examples = "attn info\n"
                 "attn info Q.npy model.safetensors\n"

@@ -312,7 +312,7 @@ int cli_parse(const cli_command *command, char **words, size_t word_count, cli_v
 /* --- Help --------------------------------------------------------------------------------------
  */
 
-enum { HELP_COLUMN = 26 };
+enum { HELP_COLUMN = 26, HELP_WIDTH = 80 };
 
 /* Prints lines parted by \n, all but the first after `indent` spaces. */
 static void print_lines(const char *text, int indent)
@@ -324,6 +324,23 @@ static void print_lines(const char *text, int indent)
         if (*text && *text != '\n')
             printf("%*s", indent, "");
     }
+}
+
+/* Prints words in lines of HELP_WIDTH, from column `indent` on; the cursor is there already. */
+static void print_words(const char *text, int indent)
+{
+    int column = indent;
+
+    while (*text) {
+        int n = (int)strcspn(text, " \n");
+        if (column > indent && column + 1 + n > HELP_WIDTH) {
+            printf("\n%*s", indent, "");
+            column = indent;
+        }
+        column += printf("%s%.*s", column > indent ? " " : "", n, text);
+        text += n + (text[n] != '\0');
+    }
+    printf("\n");
 }
 
 static void print_option(const cli_option *o)
@@ -340,14 +357,15 @@ static void print_option(const cli_option *o)
         printf("%s\n%*s", left, HELP_COLUMN, "");
     else
         printf("%-*s", HELP_COLUMN, left);
-    print_lines(o->help, HELP_COLUMN);
+    print_words(o->help, HELP_COLUMN);
 }
 
 void cli_help(const cli_command *command)
 {
     printf("usage: ");
     print_lines(command->usage, 7);
-    printf("\n%s\n", command->about);
+    printf("\n");
+    print_words(command->about, 0);
     for (size_t i = 0; i < command->option_count; i++)
         print_option(&command->options[i]);
     printf("  -h, --help              this text\n");

@@ -19,7 +19,7 @@ typedef struct cli_option {
     char letter;       /* short form, or 0 */
     cli_kind kind;
     const char *value; /* what --help calls the value */
-    const char *help;  /* lines parted by \n */
+    const char *help;  /* wrapped when shown, as `about` below */
     double least, most;
 } cli_option;
 

@@ -90,17 +90,14 @@ static double peak_scalar(void)
  * memory. */
 static void stream_scalar(const float *p, size_t n)
 {
-    uint64_t mix[8] = {0};
+    uint64_t a = 0, b = 0, c = 0, d = 0;
 
-    for (size_t i = 0; i < n; i += 16) {
-        uint64_t words[8];
+    for (size_t i = 0; i < n; i += 8) {
+        uint64_t words[4];
         memcpy(words, p + i, sizeof words);
-        for (size_t j = 0; j < 8; j++)
-            mix[j] ^= words[j];
+        a ^= words[0], b ^= words[1], c ^= words[2], d ^= words[3];
     }
-    for (size_t j = 1; j < 8; j++)
-        mix[0] ^= mix[j];
-    result = (float)(mix[0] & 1);
+    result = (float)((a ^ b ^ c ^ d) & 1);
 }
 
 typedef struct loops {

@@ -15,7 +15,7 @@ const cli_option run_options[RUN_OPTIONS] = {
     [RUN_OUT_TYPE] = {NULL, "out-type", 0, CLI_CHOICE, "f32|f16|bf16|f64",
                       "type of the output (default: that of q)", 0, 0},
     [RUN_LSE] = {NULL, "lse", 0, CLI_TEXT, "FILE",
-                 "natural logarithm of every row's sum of weights; like\n"
+                 "natural logarithm of every row's sum of weights; like "
                  "every output it may share one .npz or .safetensors file",
                  0, 0},
     [RUN_WEIGHTS] = {NULL, "weights", 0, CLI_TEXT, "FILE",
@@ -25,27 +25,27 @@ const cli_option run_options[RUN_OPTIONS] = {
     [RUN_WEIGHTS_TYPE] = {NULL, "weights-type", 0, CLI_CHOICE, "f32|f16|bf16|f64",
                           "type of the weights (default f32)", 0, 0},
     [RUN_PARTIAL] = {NULL, "partial", 0, CLI_TEXT, "FILE",
-                     "instead of the output, the record (out, sum, max) of\n"
+                     "instead of the output, the record (out, sum, max) of "
                      "these keys, to go on from with --start",
                      0, 0},
     [RUN_START] = {"Input", "start", 0, CLI_TEXT, "FILE",
                    "go on from the --partial record of keys at lower positions", 0, 0},
     [RUN_LAYOUT] = {NULL, "layout", 0, CLI_CHOICE, "bhsd|bshd|sd",
-                    "axes of the files: [batch, heads, rows, columns] (default),\n"
-                    "[batch, rows, heads, columns], or one head: [rows, columns]\n"
+                    "axes of the files: [batch, heads, rows, columns] (default), "
+                    "[batch, rows, heads, columns], or one head: [rows, columns] "
                     "or [batch, rows, columns]; leading axes may be missing",
                     0, 0},
     [RUN_Q] = {NULL, "q", 0, CLI_TEXT, "NAME", "tensor of the queries (default q)", 0, 0},
     [RUN_K] = {NULL, "k", 0, CLI_TEXT, "NAME", "tensor of the keys (default k)", 0, 0},
     [RUN_V] = {NULL, "v", 0, CLI_TEXT, "NAME", "tensor of the values (default v)", 0, 0},
     [RUN_SCALE] = {"Scores", "scale", 0, CLI_NUMBER, "X",
-                   "factor of q.k (default 1 / square root of q's columns);\n"
+                   "factor of q.k (default 1 / square root of q's columns); "
                    "0 gives the mean of the values",
                    0, 0},
     [RUN_SOFTCAP] = {NULL, "softcap", 0, CLI_NUMBER, "X",
                      "scores become X tanh(score / X); 0: none", 0, 1e300},
     [RUN_SINK] = {NULL, "sink", 0, CLI_TEXT, "X,X,...|FILE",
-                  "one more score a head in the denominator: one number,\n"
+                  "one more score a head in the denominator: one number, "
                   "one a head, or a file [heads] or [batch, heads]",
                   0, 0},
     [RUN_DROPOUT] = {NULL, "dropout", 0, CLI_NUMBER, "P",
@@ -57,15 +57,15 @@ const cli_option run_options[RUN_OPTIONS] = {
                           "number of the first head in the dropout pattern", 0, 0},
     [RUN_CAUSAL] = {"Positions (query row i stands at q-offset + i, key row j at k-offset + j)",
                     "causal", 0, CLI_FLAG, "",
-                    "no query sees keys at later positions. Query 0 stands at\n"
+                    "no query sees keys at later positions. Query 0 stands at "
                     "position 0 unless --q-offset says otherwise",
                     0, 0},
     [RUN_WINDOW] = {NULL, "window", 0, CLI_TEXT, "LEFT,RIGHT",
-                    "keys before and after a query's own position that it sees;\n"
-                    "-1: no limit. The key at its own position is always seen",
+                    "keys before and after a query's own position that it sees; "
+                    "-1: no limit. The key at its own position always counts",
                     0, 0},
     [RUN_Q_OFFSET] = {NULL, "q-offset", 0, CLI_TEXT, "N|end",
-                      "position of query row 0 (default 0); end: the last query of\n"
+                      "position of query row 0 (default 0); end: the last query of "
                       "every sequence stands where its last key stands",
                       0, 0},
     [RUN_Q_OFFSETS] = {NULL, "q-offsets", 0, CLI_TEXT, LIST, "plus one number a sequence", 0, 0},
@@ -78,7 +78,7 @@ const cli_option run_options[RUN_OPTIONS] = {
     [RUN_Q_COUNT] = {NULL, "q-count", 0, CLI_TEXT, LIST,
                      "query rows that exist; the others give zeros", 0, 0},
     [RUN_SEGMENTS] = {NULL, "segments", 0, CLI_TEXT, "Q,Q,...[:K,K,...]",
-                      "packed batch: first row of every sequence in q, and in k,\n"
+                      "packed batch: first row of every sequence in q, and in k, "
                       "each list ending with the number of rows",
                       0, 0},
     [RUN_KEEP] = {"Masks (arrays of up to four axes [batch, heads, queries, keys]; 1 repeats)",
@@ -89,7 +89,7 @@ const cli_option run_options[RUN_OPTIONS] = {
     [RUN_ALIBI] = {NULL, "alibi", 0, CLI_TEXT, "auto|X,X,...|FILE",
                    "slopes a head: score - slope |distance of positions|", 0, 0},
     [RUN_BLOCKS] = {NULL, "blocks", 0, CLI_TEXT, "FILE",
-                    "key blocks that query blocks may see: integers start,\n"
+                    "key blocks that query blocks may see: integers start, "
                     "index, q_block and k_block in one .npz or .safetensors",
                     0, 0},
     [RUN_THREADS] = {"Execution", "threads", 0, CLI_INTEGER, "N",
@@ -401,16 +401,15 @@ const cli_command cli_run_command = {
              "attn run QKV.npz -o out.npz [options]",
     .about =
         "Computes O = softmax(scale * Q K^T, capped, plus bias, where allowed) V. Query heads may "
-        "be\n"
-        "a multiple of the key heads. Inputs are mapped, not copied; outputs appear under their\n"
-        "names only when they are complete. A file that holds several tensors must hold one of\n"
+        "be "
+        "a multiple of the key heads. Inputs are mapped, not copied; outputs appear under their "
+        "names only when they are complete. A file that holds several tensors must hold one of "
         "the option's name (keep, bias, sink, ...).",
-    .examples =
-        "attn run Q.npy K.npy V.npy -o O.npy\n"
-        "attn run Q.npy K.npy V.npy -o O.npy --causal --q-offset end --window 255,0\n"
-        "attn run QKV.npz -o out.npz --lse out.npz --weights out.npz --weights-heads 0:2\n"
-        "attn run model.safetensors --q query --k key --v value --layout bshd -o O.safetensors\n"
-        "attn run Q.npy K.npy V.npy -o O.npy --alibi auto --softcap 30 --sink 0.5 --plan",
+    .examples = "attn run Q.npy K.npy V.npy -o O.npy\n"
+                "attn run Q.npy K.npy V.npy -o O.npy --causal --q-offset end --window 255,0\n"
+                "attn run QKV.npz -o out.npz --lse out.npz --weights W.npy --weights-heads 0:2\n"
+                "attn run qkv.safetensors --q query --k key --v value --layout bshd -o O.npz\n"
+                "attn run Q.npy K.npy V.npy --alibi auto --softcap 30 --sink 0.5 --plan",
     .options = run_options,
     .option_count = RUN_OPTIONS,
     .main = run_main,
