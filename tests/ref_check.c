@@ -281,6 +281,8 @@ static int record_head_fails(const ref *r, const record *x, double *ratio)
 
     if (want == -HUGE_VAL)
         return x->sum != 0 || x->max != -HUGE_VAL;
+    if (isnan(bound))
+        return 0;
     if (isnan(want))
         return isfinite(x->max) && isfinite(x->sum);
     return ref_check(x->max + log(x->sum), want, bound, 0, ratio) ||

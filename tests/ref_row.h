@@ -107,7 +107,7 @@ static void REF_NAME(logits)(const problem *p, const row_place *at, REF_NAME(row
             continue;
         if (p->tile[j] == -HUGE_VAL)
             p->allowed[j] = 0;
-        x->e[j] += 4 * p->u * (fabs((double)x->t[j]) + fabs(p->tile[j]));
+        x->e[j] += 4 * p->u * fabs((double)x->t[j]) + 4 * p->u * fabs(p->tile[j]);
         x->t[j] = (REF_REAL)p->tile[j];
     }
 }

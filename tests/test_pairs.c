@@ -36,7 +36,7 @@ static int run_options(void **state, uint32_t options, uint64_t index, const cha
 
 /* Pairs that trial.c calls exclusive, and why they may be: counted, so that none slips in unseen.
  */
-enum { EXCLUSIVE_PAIRS = 20 };
+enum { EXCLUSIVE_PAIRS = 16 };
 
 static void every_pair(void **state)
 {

@@ -1,0 +1,182 @@
+#!/usr/bin/env bash
+# Breaks the library on purpose, one small change at a time in a copy, and sees whether the tests
+# notice.
+#
+#     tests/mutants.sh [filter]     only mutants whose name contains the filter
+#
+# A mutant is `name | file | perl substitution`. One that changes nothing has lost its place in the
+# source and fails like one that escapes; both must be mended here, or a test added. Needs cc, perl
+# and cmocka. Ends with `N passed, N failed, N skipped`: caught, escaped or stale, 0.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+filter=${1:-}
+jobs=${ATTN_JOBS:-$(nproc)}
+cc=${CC:-cc}
+flags=(-std=c11 -O1 -ffp-contract=off -w)
+# In the order in which they are tried; the first failure ends it. The slow programs are left out.
+tests=(test_differential test_laws test_pairs)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+mutants='
+causal loses its last key         | core/problem.c | s/\*hi = pos \+ 1;/*hi = pos;/
+window left one short             | core/problem.c | s/\*lo = pos - m->window_left;/*lo = pos - m->window_left + 1;/
+window left one long              | core/problem.c | s/\*lo = pos - m->window_left;/*lo = pos - m->window_left - 1;/
+window right one short            | core/problem.c | s/\*hi = pos \+ m->window_right \+ 1;/*hi = pos + m->window_right;/
+rows past q_count live            | core/problem.c | s/ \|\| i >= s->live_rows//
+k_start moves positions           | core/problem.c | s/s->k_pos = m->k_offset \+/s->k_pos = start + m->k_offset +/
+k_count forgets k_start           | core/problem.c | s/s->keys -= start;//
+q_offsets of sequence 0           | core/problem.c | s/m->q_offsets\[b\] : 0/m->q_offsets[0] : 0/
+k_offsets ignored                 | core/problem.c | s/\(m->k_offsets \? m->k_offsets\[b\] : 0\)/0/
+packed keys from row 0            | core/problem.c | s/s->k_row = m->k_starts\[b\];/s->k_row = m->k_starts[0];/
+block row one late                | core/problem.c | s/pos_q \/ l->q_block/(pos_q + 1) \/ l->q_block/
+block column one late             | core/problem.c | s/tile_pos \/ l->k_block/(tile_pos + 64) \/ l->k_block/
+queries before the block list     | core/problem.c | s/if \(pos_q < 0 \|\| row/if (row/
+block list of head 0              | core/problem.c | s/\(int64_t\)h \* l->head_stride/0/
+keep column not broadcast         | core/problem.c | s/keep->size\[3\] > 1 \? keep->stride\[3\] : 0/keep->stride[3]/
+row broadcast by stride           | core/problem.c | s/view->size\[2\] > 1 \? i \* view->stride\[2\] : 0/i * view->stride[2]/
+head broadcast by stride          | core/problem.c | s/view->size\[1\] > 1 \? h \* view->stride\[1\] : 0/h * view->stride[1]/
+dropout words back to front       | core/problem.c | s/<< \(c \+ i\)/<< (c + 3 - i)/
+dropout forgets the base head     | core/problem.c | s/\(uint64_t\)h \+ \(uint64_t\)a->dropout_head/(uint64_t)h/
+dropout nine rounds               | core/problem.c | s/round < 10/round < 9/
+keys of the next head down        | core/problem.c | s/(\*k = attn__cell\(&p->k, s->k_batch, )\(int64_t\)key_head/$1(int64_t)(key_head \/ 2)/
+values of the next head down      | core/problem.c | s/(\*v = attn__cell\(&p->v, s->k_batch, )\(int64_t\)key_head/$1(int64_t)(key_head \/ 2)/
+lse with the wrong sign           | core/engine.c | s/max \+ attn__log\(sum\)/max - attn__log(sum)/
+lse without the sum               | core/engine.c | s/max \+ attn__log\(sum\)/max/
+dead rows look empty              | core/engine.h | s/max == -INFINITY \? NAN : 1 \/ sum/1 \/ sum/
+sink twice                        | core/engine_real.h | s/max, sum, NULL, sink, 1, p->width/max, sum, NULL, sink, 2, p->width/
+sink of batch 0                   | core/engine_real.h | s/attn__read\(&a->sink, \(int64_t\)w->b, h, 0\)/attn__read(&a->sink, 0, h, 0)/
+keep column forgets k_start       | core/engine_real.h | s/int64_t column = w->seq.column \+/int64_t column =/
+softcap dropped beside a bias     | core/engine_real.h | s/p->args.softcap > 0\)/p->args.softcap > 0 \&\& !p->has_bias)/
+alibi forgets q_offset            | core/engine_real.h | s/\(REAL\)\(w->seq.q_pos \+ w->row\[g \+ r\] - w->tile.pos\)/(REAL)(w->row[g + r] - w->tile.pos)/
+tile function: row of the buffer  | core/engine_real.h | s/\.k_row = w->seq.column \+ t->pos/.k_row = t->pos/
+tile function cannot mask         | core/engine_real.h | s/allow\[r\] &= ~w->k->find_minus_inf\([^;]*;/;/
+dropout without 1 : (1 - p)       | core/engine_real.h | s/\(REAL\)\(1 \/ \(1 - p->args.dropout\)\)/1/
+NaN in masked values              | core/engine_real.h | s/unsafe = t->bad & span & ~all;/unsafe = 0;/
+last lane of sixteen lost         | core/engine_real.h | s/highest\(any\) \/ 16 \* 16 \+ 16/(highest(any) + 15) \/ 16 * 16/
+a record with a sum of 1          | core/engine_real.h | s/w->total.sum\[r\] = \*\(const REAL \*\)attn__cell\(&s->sum, b, h, i\);/w->total.sum[r] = 1;/
+weights of head 0                 | core/engine_real.h | s/ - p->args.weights_head;/;/
+weights column forgets k_start    | core/engine_real.h | s/row \+= \(w->seq.column \+ t->pos/row += (t->pos/
+values in place: stride Dv        | core/engine_real.h | s/w->tile.value_stride = p->v.stride\[2\];/w->tile.value_stride = (ptrdiff_t)p->dv;/
+first split skipped               | core/engine_real.h | s/\*first = low \/ attn__split;/*first = (low + attn__split - 1) \/ attn__split;/
+split 1 not merged                | core/engine_real.h | s/for \(size_t i = 1; i < splits; i\+\+\)/for (size_t i = 2; i < splits; i++)/
+scale without its sign            | core/engine_real.h | s/\(REAL\)p->args.scale\)/(REAL)(p->args.scale < 0 ? -p->args.scale : p->args.scale))/
+merge forgets the sink            | core/merge_real.h | s/if \(sink != -\(REAL\)INFINITY\)/if (0)/
+merge forgets the first of three  | core/merge_real.h | s/part == 0 \? piece : next/part <= 1 ? piece : next/
+rescale skips the output          | kernels/kernels_real.h | s/K\(scale_row\)\(out, width, factor\);//
+rescale skips the sum             | kernels/kernels_real.h | s/K\(scale_row\)\(sum, 16, factor\);//
+merge weights swapped             | kernels/kernels_real.h | s/w1 = K\(exp_one\)\(\*max - m\);\s*w2 = K\(exp_one\)\(max2 - m\);/w2 = K(exp_one)(*max - m); w1 = K(exp_one)(max2 - m);/
+merge forgets a weight            | kernels/kernels_real.h | s/\+ sum2 \* w2/+ sum2/
+slack of 2^100                    | kernels/kernels_real.h | s/#define SLACK \(\(REAL\)8/#define SLACK ((REAL)100/
+masked scores in the maximum      | kernels/kernels_real.h | s/V\(pick\)\(allow >> c, V\(load\)\(s \+ c\), low\)/V(load)(s + c)/
+alibi without the distance sign   | kernels/kernels_real.h | s/V\(abs\)\(V\(sub\)\(from,([^;]*)\)\);/V(sub)(from,$1);/
+row sum loses a quarter           | kernels/kernels_real.h | s/\(t\[0\] \+ t\[2\]\) \+ \(t\[1\] \+ t\[3\]\)/(t[0] + t[2]) + t[1]/
+last column not stored            | kernels/kernels_real.h | s/for \(; c < cols; c\+\+\)\s*K\(store_element\)/for (; c + 1 < cols; c++) K(store_element)/
+exp2 of degree 5                  | kernels/kernels_real.h | s/V\(set1\)\(c\[EXP2_DEGREE - 1\]\)/V(set1)(0)/
+log2 e of 16 bits                 | kernels/kernels_impl.h | s/0x1\.715476p\+0f/0x1.7154p+0f/
+-inf scores are finite numbers    | kernels/kernels_real.h | s/sum\[0\] \+= 1;//
+bf16 truncated                    | base/half.h | s/b \+ 0x7fff \+ \(\(b >> 16\) & 1\)/b/
+'
+
+compile() # source root, object folder, files...
+{
+    local root=$1 to=$2 file
+    shift 2
+    for file; do
+        "$cc" "${flags[@]}" -I"$root" -c "$root/$file" -o "$to/${file//\//_}.o" || return
+    done
+}
+
+objects_of() # folder of src
+{
+    (cd "$1" && ls src/"$2"/*.c)
+}
+
+# Links and runs the tests against the objects in folder $1. Prints the first that fails.
+first_failure()
+{
+    local test
+    for test in "${tests[@]}"; do
+        "$cc" -o "$1/$test" "$work/base/$test.o" "$work"/base/support/*.o "$1"/src_*.o \
+            -lcmocka -lpthread -lm 2>"$1/link" || { echo "$test (link)"; return; }
+        case $test in
+        test_differential) set -- "$1" --cases 3000 ;;
+        *) set -- "$1" ;;
+        esac
+        timeout 300 "$1/$test" "${@:2}" >"$1/log" 2>&1 || { echo "$test"; return; }
+        rm -f "$1/$test"
+    done
+}
+
+try() # name, file, substitution
+{
+    local dir folder caught
+    dir=$(mktemp -d "$work/mXXXXXX")
+    mkdir "$dir/tree"
+    cp -r src include "$dir/tree/"
+    perl -0pi -e "$3" "$dir/tree/src/$2"
+    if cmp -s "src/$2" "$dir/tree/src/$2"; then
+        echo "STALE    $1"
+        return
+    fi
+    cp "$work"/base/src_*.o "$dir/"
+    for folder in base kernels core; do
+        [[ $2 == base/* || $2 == "$folder"/* ]] || continue
+        # shellcheck disable=SC2046
+        compile "$dir/tree" "$dir" $(objects_of "$dir/tree" "$folder") || {
+            echo "STALE    $1 (does not compile)"
+            return
+        }
+    done
+    caught=$(first_failure "$dir")
+    rm -rf "$dir"
+    if [[ $caught ]]; then
+        echo "caught   $1: $caught"
+    else
+        echo "ESCAPED  $1"
+    fi
+}
+
+build_base()
+{
+    local file
+    mkdir -p "$work/base/support"
+    # shellcheck disable=SC2046
+    compile . "$work/base" $(objects_of . base) $(objects_of . kernels) $(objects_of . core) || return
+    for file in tests/*.c; do
+        case $file in
+        tests/test_*) ;;
+        *) grep -q 'attn/io.h' "$file" || "$cc" "${flags[@]}" -I. -c "$file" \
+               -o "$work/base/support/$(basename "$file" .c).o" || return ;;
+        esac
+    done
+    for file in "${tests[@]}"; do
+        "$cc" "${flags[@]}" -I. -c "tests/$file.c" -o "$work/base/$file.o" || return
+    done
+}
+
+build_base || exit 1
+mkdir "$work/check"
+cp "$work"/base/src_*.o "$work/check/"
+broken=$(first_failure "$work/check")
+if [[ $broken ]]; then
+    echo "the tests fail without any mutant: $broken"
+    tail -5 "$work/check/log"
+    exit 1
+fi
+
+while IFS='|' read -r name file change; do
+    [[ $name && $name == *"$filter"* ]] || continue
+    while (($(jobs -rp | wc -l) >= jobs)); do
+        wait -n
+    done
+    # A substitution may hold bars of its own: read puts them all in the last name.
+    try "$(sed 's/ *$//' <<<"$name")" "${file// /}" "${change# }" | tee -a "$work/result" &
+done <<<"$mutants"
+wait
+
+caught=$(grep -c '^caught' "$work/result")
+lost=$(grep -vc '^caught' "$work/result")
+echo "$caught passed, $lost failed, 0 skipped"
+((caught > 0 && lost == 0))
