@@ -161,8 +161,25 @@ static const struct {
     {"npy_nul_header", "\x93NUMPY\1\0\4\0\0\0\0\0", 14, "start with '{'"},
 };
 
+/* A sound version 2.0 header, blown up to `size` with blanks. */
+static blob padded_header(arena *a, size_t size)
+{
+    static const char text[] = "{'descr': '|u1', 'fortran_order': False, 'shape': (), }";
+    blob b = blob_new(a);
+
+    blob_put(&b, "\x93NUMPY\2\0", 8);
+    blob_le(&b, size, 4);
+    blob_text(&b, text);
+    blob_fill(&b, ' ', size - (sizeof text - 1) - 1);
+    blob_text(&b, "\n\1");
+    return b;
+}
+
 void hostile_npy(hostile_list *list)
 {
+    hostile_add(list, "npy_header_65536", ATTN_FORMAT_NPY, padded_header(list->home, 65536), NULL);
+    hostile_add(list, "npy_header_65537", ATTN_FORMAT_NPY, padded_header(list->home, 65537),
+                "limit is 65536");
     for (size_t i = 0; i < sizeof npy_headers / sizeof *npy_headers; i++)
         hostile_add(list, npy_headers[i].name, ATTN_FORMAT_NPY,
                     npy_raw(list->home, npy_headers[i].header, 24), npy_headers[i].says);

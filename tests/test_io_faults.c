@@ -1,7 +1,7 @@
 /* test_io_faults.c: src/io when memory, disk and system calls fail.
  *
- * This program defines write, fsync, close, rename and, with glibc and without a sanitizer, the
- * allocator itself; the linker then takes ours for the library, jansson and libzip too. */
+ * This program defines write, fsync, close, rename and the allocator itself; the linker then takes
+ * ours for the library, jansson and libzip too. */
 #define _GNU_SOURCE
 
 #include "include/attn/io.h"
@@ -19,16 +19,44 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
+/* libzip 1.7.3 loses a few hundred bytes when an allocation fails while it opens a member. Ours are
+ * watched by a test of their own; here the leak checker looks away from libzip. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define LEAKS_SEEN 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define LEAKS_SEEN 1
+#endif
+#ifdef LEAKS_SEEN
+#include <sanitizer/lsan_interface.h>
+#endif
+
+static void ignore_leaks(int on)
+{
+#ifdef LEAKS_SEEN
+    (on ? __lsan_disable : __lsan_enable)();
+#else
+    (void)on;
+#endif
+}
+
+/* Where the memory comes from behind our own malloc: the sanitizer's, so that it still sees what is
+ * freed twice or used after, or the C library's. */
+#if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
     __has_feature(memory_sanitizer)
 #define SANITIZED 1
 #endif
 #endif
-#if defined(__GLIBC__) && !defined(SANITIZED)
-#define OWN_ALLOCATOR 1
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#endif
+#if defined(SANITIZED)
+#define REAL(name) __interceptor_##name
+#elif defined(__GLIBC__)
+#define REAL(name) __libc_##name
 #endif
 
 #define SEEDS "tests/fuzz/corpus/"
@@ -88,11 +116,11 @@ int rename(const char *from, const char *to)
 
 /* --- An allocator that fails on demand -------------------------------------------------------- */
 
-#ifdef OWN_ALLOCATOR
-extern void *__libc_malloc(size_t);
-extern void *__libc_calloc(size_t, size_t);
-extern void *__libc_realloc(void *, size_t);
-extern void *__libc_memalign(size_t, size_t);
+#ifdef REAL
+void *REAL(malloc)(size_t);
+void *REAL(calloc)(size_t, size_t);
+void *REAL(realloc)(void *, size_t);
+void *REAL(memalign)(size_t, size_t);
 
 static struct {
     int armed;
@@ -100,32 +128,33 @@ static struct {
     int sticky;
 } heap;
 
+/* The four are visible to the shared libraries, whatever the visibility of the rest. */
 static int heap_fails(void)
 {
     if (!heap.armed)
         return 0;
     heap.calls++;
-    return heap.calls == heap.fail_at || (heap.sticky && heap.fail_at && heap.calls > heap.fail_at);
+    return heap.calls == heap.fail_at || (heap.sticky && heap.calls > heap.fail_at);
 }
 
-void *malloc(size_t n)
+ATTN_API void *malloc(size_t n)
 {
-    return heap_fails() ? NULL : __libc_malloc(n);
+    return heap_fails() ? NULL : REAL(malloc)(n);
 }
 
-void *calloc(size_t n, size_t size)
+ATTN_API void *calloc(size_t n, size_t size)
 {
-    return heap_fails() ? NULL : __libc_calloc(n, size);
+    return heap_fails() ? NULL : REAL(calloc)(n, size);
 }
 
-void *realloc(void *p, size_t n)
+ATTN_API void *realloc(void *p, size_t n)
 {
-    return heap_fails() ? NULL : __libc_realloc(p, n);
+    return heap_fails() ? NULL : REAL(realloc)(p, n);
 }
 
-void *aligned_alloc(size_t align, size_t n)
+ATTN_API void *aligned_alloc(size_t align, size_t n)
 {
-    return heap_fails() ? NULL : __libc_memalign(align, n);
+    return heap_fails() ? NULL : REAL(memalign)(align, n);
 }
 #endif
 
@@ -249,7 +278,7 @@ static void every_allocation_of_ours_may_fail(void **state)
  * may come out where a library hides the reason, but never success, a crash or a spoiled file. */
 static void every_allocation_of_the_libraries_may_fail(void **state)
 {
-#ifdef OWN_ALLOCATOR
+#ifdef REAL
     arena a = {0};
     const char *folder = folder_new(&a);
     size_t points = 0;
@@ -259,6 +288,7 @@ static void every_allocation_of_the_libraries_may_fail(void **state)
         for (int sticky = 0; sticky < 2; sticky++) {
             const task *t = &tasks[i];
             const char *path = path_in(&a, folder, t->ending ? t->ending : "none");
+            int zip = t->seed && strstr(t->seed, ".npz") != NULL;
             attn_status st;
 
             for (size_t at = 1;; at++, points++) {
@@ -269,9 +299,13 @@ static void every_allocation_of_the_libraries_may_fail(void **state)
                 heap.calls = 0;
                 heap.fail_at = at;
                 heap.sticky = sticky;
+                if (zip)
+                    ignore_leaks(1);
                 heap.armed = 1;
                 st = run_task(NULL, t, path, 0, &err);
                 heap.armed = 0;
+                if (zip)
+                    ignore_leaks(0);
                 if (heap.calls < at)
                     break;
                 /* The C library's sort falls back to sorting in place. */
@@ -286,12 +320,13 @@ static void every_allocation_of_the_libraries_may_fail(void **state)
             CHECK(st == t->expected);
         }
     CHECK(folder_count(folder) == 3);
+    CHECK_MSG(points > 1000, "%zu failures: those of the libraries are not among them", points);
     print_message("%zu failures\n", points);
     folder_remove(folder);
     arena_reset(&a);
 #else
     (void)state;
-    print_message("skipped: the sanitizer's allocator cannot be replaced\n");
+    print_message("skipped: no way to the allocator behind malloc\n");
     skip();
 #endif
 }

@@ -288,38 +288,44 @@ static void order_by_width(const attn_tensor *tensors, size_t count, const attn_
                 order[n++] = &tensors[i];
 }
 
-static attn_status build_header(const attn_tensor *const *order, const attn__job *job, json_t **out,
-                                attn_error *err)
+/* Each json_..._new takes over the value it gets, also when it fails: nothing may touch it after.
+ */
+static attn_status describe_metadata(const attn__job *job, json_t *header, attn_error *err)
 {
-    json_t *header = json_object(), *meta;
+    json_t *meta = json_object();
+
+    if (json_object_set_new(header, metadata, meta) != 0)
+        return attn__fail(err, ATTN_E_MEMORY, 0, "safetensors header");
+    for (size_t i = 0; i < job->meta_count; i++) {
+        if (json_object_get(meta, job->keys[i]))
+            return attn__fail(err, ATTN_E_ARGUMENT, 0, "metadata key '%.64s' comes twice",
+                              job->keys[i]);
+        /* The texts are known to be UTF-8, so only memory can fail. */
+        if (json_object_set_new(meta, job->keys[i], json_string(job->values[i])) != 0)
+            return attn__fail(err, ATTN_E_MEMORY, 0, "safetensors header");
+    }
+    return ATTN_OK;
+}
+
+static attn_status describe_all(const attn_tensor *const *order, const attn__job *job,
+                                json_t *header, attn_error *err)
+{
     size_t begin = 0, end;
-    int failed = 0;
+    attn_status st;
 
-    *out = header;
-    if (job->meta_count > 0) {
-        failed |= json_object_set_new(header, metadata, meta = json_object());
-        for (size_t i = 0; i < job->meta_count; i++) {
-            json_t *value = json_string(job->values[i]);
-
-            if (json_object_get(meta, job->keys[i])) {
-                json_decref(value);
-                return attn__fail(err, ATTN_E_ARGUMENT, 0, "metadata key '%.64s' comes twice",
-                                  job->keys[i]);
-            }
-            failed |= json_object_set_new(meta, job->keys[i], value);
-        }
-    }
+    if (job->meta_count > 0 && (st = describe_metadata(job, header, err)) != ATTN_OK)
+        return st;
     for (size_t i = 0; i < job->count; i++, begin = end) {
-        size_t bytes = attn__tensor_bytes(order[i]);
+        const attn_tensor *t = order[i];
 
-        if (strcmp(order[i]->name, metadata) == 0)
+        if (strcmp(t->name, metadata) == 0)
             return attn__fail(err, ATTN_E_ARGUMENT, 0, "no tensor can be named %s", metadata);
-        if (!attn__add(begin, bytes, &end) || end > INT64_MAX)
+        if (!attn__add(begin, attn__tensor_bytes(t), &end) || end > INT64_MAX)
             return attn__fail(err, ATTN_E_ARGUMENT, 0, "the tensors are larger than any file");
-        failed |= json_object_set_new(header, order[i]->name, describe(order[i], begin, end));
+        if (json_object_set_new(header, t->name, describe(t, begin, end)) != 0)
+            return attn__fail(err, ATTN_E_MEMORY, 0, "safetensors header");
     }
-    /* Texts are UTF-8 already checked, so only memory can have failed. */
-    return failed ? attn__fail(err, ATTN_E_MEMORY, 0, "safetensors header") : ATTN_OK;
+    return ATTN_OK;
 }
 
 static int count_bytes(const char *text, size_t size, void *user)
@@ -356,16 +362,18 @@ static attn_status put_header(attn__sink *sink, const json_t *header, attn_error
 attn_status attn__safetensors_write(attn__sink *sink, const attn__job *job, attn_error *err)
 {
     const attn_tensor **order = NULL;
-    json_t *header = NULL;
-    attn_status st;
+    json_t *header = json_object();
+    attn_status st = ATTN_E_MEMORY;
     size_t bytes;
 
     if (attn__mul(job->count, sizeof *order, &bytes))
         order = attn__alloc(job->ctx, bytes);
-    if (!order)
-        return attn__fail(err, ATTN_E_MEMORY, 0, "list of %zu tensors", job->count);
+    if (!order || !header) {
+        attn__fail(err, st, 0, "list of %zu tensors", job->count);
+        goto out;
+    }
     order_by_width(job->tensors, job->count, order);
-    if ((st = build_header(order, job, &header, err)) != ATTN_OK)
+    if ((st = describe_all(order, job, header, err)) != ATTN_OK)
         goto out;
     if ((st = put_header(sink, header, err)) != ATTN_OK)
         goto out;
