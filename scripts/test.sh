@@ -24,12 +24,12 @@ status=${PIPESTATUS[0]}
 
 awk -v status="$status" '
     /^[0-9]+\/[0-9]+ Testing: / { name = $3; line = "" }
-    /[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/ { line = $0 }
+    match($0, /[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped/) { line = substr($0, RSTART, RLENGTH) }
     /^Test (Passed|Failed)\.$/ { good = $2 == "Passed." }
     /^"[^"]*" end time: / {
         p = f = s = 0
-        if (match(line, /[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped$/)) {
-            split(substr(line, RSTART), part, " ")
+        if (line != "") {
+            split(line, part, " ")
             p = part[1]; f = part[3]; s = part[5]
         } else if (good)
             p = 1
