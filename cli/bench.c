@@ -226,7 +226,7 @@ static json_t *row_json(const bench_shape *s, const bench_settings *set, const b
 
     set_number(json, "ms_median", r->ms_median, 5);
     set_number(json, "ms_min", r->ms_min, 5);
-    set_number(json, "gflops", gflops, 2);
+    set_number(json, "gflops", gflops, 4);
     set_number(json, "peak_gflops", peak.best, 2);
     set_number(json, "peak_before", peak.before, 2);
     set_number(json, "peak_after", peak.after, 2);

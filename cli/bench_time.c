@@ -110,7 +110,7 @@ static attn_status call_once(const bench_call *c, attn_error *err)
                     : attn_forward(c->ctx, &c->args, err);
 }
 
-/* A contiguous cache over arrays that hold their rows already. */
+/* A contiguous cache in memory of its own, filled from the arrays. */
 static attn_status make_cache(const bench_shape *s, bench_call *c, attn_view k, attn_view v,
                               attn_error *err)
 {
@@ -123,12 +123,8 @@ static attn_status make_cache(const bench_shape *s, bench_call *c, attn_view k, 
     options.dk = s->dk;
     options.dv = s->dv;
     options.capacity = s->nk;
-    options.k = k;
-    options.v = v;
     status = attn_cache_create(c->ctx, &options, &c->cache, err);
-    for (int64_t b = 0; status == ATTN_OK && b < s->b; b++)
-        status = attn_cache_assign(c->cache, b, 0, s->nk, err);
-    return status;
+    return status == ATTN_OK ? attn_cache_append(c->cache, 0, &k, &v, err) : status;
 }
 
 static attn_status prepare(const bench_shape *s, const bench_settings *set, bench_call *c,
