@@ -34,7 +34,7 @@ attn run $'a\tb.safetensors' -o O.npy; echo "exit $?"
 array long.npy f4 "120000, 1"
 truncate -s +480000 long.npy
 long() {
-    perl -e '$SIG{INT} = "DEFAULT"; alarm 60; exec @ARGV' \
+    perl -e '$SIG{INT} = "DEFAULT"; alarm 200; exec @ARGV' \
         attn run "$@" -o O.npy --k-count 30000 --progress --threads 1 --kernel scalar 2>log.txt &
     pid=$!
     until grep -q left log.txt 2>/dev/null || ! kill -0 $pid; do sleep 0.05; done
