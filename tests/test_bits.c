@@ -16,7 +16,6 @@
 #include <string.h>
 
 static const int widths[] = {1, 2, 3, 7, 16};
-static int full;
 
 /* --- Threads and workers ------------------------------------------------------------------------
  */
@@ -124,7 +123,7 @@ static void repeats_under_load(void **state)
         assert_int_equal(pthread_create(&load[i], NULL, load_worker, &p), 0);
     attn_view out = problem_out(&p, p.b, p.tq);
     int differ = 0;
-    for (int n = 0; n < (full ? 1000 : 100); n++) {
+    for (int n = 0; n < (problem_full ? 1000 : 100); n++) {
         attn_forward_args a = problem_args(&p, 0, p.b);
 
         view_fill(&out, 77);
@@ -308,7 +307,7 @@ static void chunks_body(attn_kernel_set set, problem *p)
             if (p->options == POSITIONS) /* what a prefill in chunks has so far */
                 keys = p->tk - p->tq + from + n;
             check_chunk(ctx_for(set, 2), p, from, n, keys);
-            if (!full && sizes[s] == 1)
+            if (!problem_full && sizes[s] == 1)
                 from += 4;
         }
 }
@@ -563,7 +562,7 @@ int main(int argc, char **argv)
     };
 
     if (argc > 1 && strcmp(argv[1], "--full") == 0) {
-        full = 1;
+        problem_full = 1;
         argv[1] = argv[0];
         argc--, argv++;
     }

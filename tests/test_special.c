@@ -16,8 +16,9 @@
 
 enum { HEADS = 2, WIDTH = 5, COLUMN = 3 };
 
-/* So wide that few queries over more than one split are worth sharing among workers. */
-enum { WIDE = 256 };
+/* So wide that few queries over more than one split are worth sharing among workers (2^20
+ * products). */
+enum { WIDE = 128 };
 
 static const attn_type types[] = {ATTN_F32, ATTN_F16, ATTN_BF16, ATTN_F64};
 static arena mem;

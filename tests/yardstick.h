@@ -56,6 +56,9 @@ problem problem_make(const attn_ctx *one, attn_type type, int options, int64_t b
 /* Computes all rows of sequences b0.. in one call on ctx and holds them to the yardstick. */
 void problem_check(const attn_ctx *ctx, problem *p, int64_t b0, int64_t n, const char *what);
 
+/* Every combination in problem_each; else every pair of type, option set and lengths. */
+extern int problem_full;
+
 /* Runs `body` for each type and option set, with lengths that take the library through its paths:
  * many rows a key head, few, keys split among workers, as many queries as keys. All are large
  * enough to be shared among workers. */
