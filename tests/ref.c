@@ -208,7 +208,8 @@ static void count_keys(const problem *p, row_place *at)
         tile = pos / TILE;
         split = pos / SPLIT;
     }
-    splits += (p->args->start != NULL) + p->options.merges;
+    splits += (p->args->start != NULL) + at->has_sink + p->options.merges; /* a sink is merged too
+                                                                            */
     /* A merge costs two products, a sum and an exponential. */
     at->roundings = (double)(at->n < SPLIT ? at->n : SPLIT) + (double)(splits > 1 ? 6 * splits : 0);
     /* m may stay 8 ln 2 below the maximum: up to twice that distance is travelled in addition. */

@@ -253,9 +253,10 @@ static void REF_NAME(finish)(const problem *p, const row_place *at, const REF_NA
         column_special(x->state[c], out, bound);
     }
     p->r->lse[at->row] = (double)(st->max + REF_LOG(st->sum));
+    /* In f64 the reference rounds its own result to double. */
     p->r->bound_lse[at->row] =
         st->dot_error + st->mean_error + p->u * (at->roundings + 8 + at->lazy) +
-        2 * p->u * fabs((double)st->max) + 2 * p->u * fabs(p->r->lse[at->row]);
+        2 * p->u * fabs((double)st->max) + (p->r->f64 ? 4 : 2) * p->u * fabs(p->r->lse[at->row]);
 }
 
 static void REF_NAME(weights)(const problem *p, const row_place *at, const REF_NAME(rows) * x,
