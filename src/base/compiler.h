@@ -15,13 +15,14 @@
 #define ATTN__NOINLINE __attribute__((noinline))
 #define ATTN__PRINTF(f, a) __attribute__((format(printf, f, a)))
 #define ATTN__ALIGNED(n) __attribute__((aligned(n)))
-#define ATTN__PREFETCH(p) __builtin_prefetch(p)
+/* Asks for the line at an address, to the L2 cache; any address will do. */
+#define ATTN__PREFETCH(address) __builtin_prefetch((const void *)(address), 0, 2)
 #else
 #define ATTN__INLINE static inline
 #define ATTN__NOINLINE
 #define ATTN__PRINTF(f, a)
 #define ATTN__ALIGNED(n) _Alignas(n)
-#define ATTN__PREFETCH(p) ((void)(p))
+#define ATTN__PREFETCH(address) ((void)(address))
 #endif
 
 #endif

@@ -7,6 +7,7 @@
 #include "src/base/half.h"
 #include "src/base/mem.h"
 #include "src/core/problem.h"
+#include "src/kernels/kernels.h"
 #include "src/kernels/cpu.h"
 
 #include <assert.h>
@@ -19,22 +20,48 @@
             return status_;                                                                        \
     } while (0)
 
+enum { TILE = attn__tile };
+
+/* Where a position lies: the block (a sequence, or a page) and the row within. */
+static int64_t place(const attn_cache *c, int64_t sequence, int64_t pos, int64_t *row)
+{
+    *row = pos % c->period;
+    return c->table ? c->table[sequence * c->table_width + pos / c->period] : sequence;
+}
+
 size_t attn__cache_run(const attn_cache *c, int64_t sequence, int64_t head, int64_t pos, size_t n,
                        void **k, void **v)
 {
-    int64_t row = pos, run = c->options.capacity - pos, block = sequence;
+    int64_t row, block = place(c, sequence, pos, &row);
+    size_t run = (size_t)(c->period - row);
 
-    if (c->options.kind == ATTN_CACHE_RING) {
-        row = pos % c->options.capacity;
-        run = c->options.capacity - row;
-    } else if (c->options.kind == ATTN_CACHE_PAGED) {
-        block = c->table[sequence * c->table_width + pos / c->options.page];
-        row = pos % c->options.page;
-        run = c->options.page - row;
-    }
-    *k = attn__cell(&c->k, block, head, row);
+    *k = c->tiled ? NULL : attn__cell(&c->k, block, head, row);
     *v = attn__cell(&c->v, block, head, row);
-    return (size_t)run < n ? (size_t)run : n;
+    return run < n ? run : n;
+}
+
+/* Tiles of one block and head. */
+static int64_t tiles(const attn_cache *c)
+{
+    return (c->period + TILE - 1) / TILE;
+}
+
+static size_t tile_size(const attn_cache *c)
+{
+    return (size_t)(TILE * c->options.dk) * attn_type_size(c->options.type);
+}
+
+static char *tile_at(const attn_cache *c, int64_t block, int64_t head, int64_t tile)
+{
+    return (char *)c->own_k +
+           (size_t)((block * c->options.heads + head) * tiles(c) + tile) * tile_size(c);
+}
+
+void *attn__cache_tile(const attn_cache *c, int64_t sequence, int64_t head, int64_t pos)
+{
+    int64_t row, block = place(c, sequence, pos, &row);
+
+    return tile_at(c, block, head, row / TILE);
 }
 
 attn_status attn__cache_check_pages(const attn_cache *c, int64_t sequence, int64_t pos, int64_t n,
@@ -124,6 +151,7 @@ static attn_status set_memory(attn_cache *c, attn_error *err)
     bool paged = o->kind == ATTN_CACHE_PAGED;
     int64_t blocks = paged ? o->pages : o->batch, rows = paged ? o->page : o->capacity;
 
+    c->period = rows;
     if (attn__present(&o->k)) {
         TRY(callers_memory(c, &o->k, "options.k", blocks, rows, o->dk, err));
         TRY(callers_memory(c, &o->v, "options.v", blocks, rows, o->dv, err));
@@ -131,8 +159,16 @@ static attn_status set_memory(attn_cache *c, attn_error *err)
         c->v = o->v;
         return ATTN_OK;
     }
-    TRY(own_memory(c, &c->k, &c->own_k, blocks, rows, o->dk, err));
-    return own_memory(c, &c->v, &c->own_v, blocks, rows, o->dv, err);
+    /* A tile must not wrap around the end of a ring: one more makes room for a partial one at each
+     * end. Pages that are not whole tiles cannot be tiled. */
+    c->tiled = !paged || o->page % TILE == 0;
+    if (o->kind == ATTN_CACHE_RING)
+        c->period = ((o->capacity + TILE - 1) / TILE + 1) * TILE;
+    TRY(own_memory(c, &c->k, &c->own_k, blocks, c->tiled ? tiles(c) * TILE : rows, o->dk, err));
+    c->k.size[2] = rows;
+    TRY(own_memory(c, &c->v, &c->own_v, blocks, c->period, o->dv, err));
+    c->v.size[2] = rows;
+    return ATTN_OK;
 }
 
 /* count numbers of `size` bytes, or NULL. */
@@ -309,29 +345,65 @@ static void copy_row(const attn_ctx *ctx, void *to, attn_type to_type, int64_t t
     }
 }
 
+/* One key into its lane of a packed tile. */
+static void store_key(const attn_cache *c, void *tile, size_t lane, const void *from,
+                      attn_type type, int64_t stride)
+{
+    const attn__kernels *k = c->ctx->kernels;
+    size_t d = (size_t)c->options.dk;
+
+    for (size_t i = 0; i < d; i += 64) {
+        size_t n = d - i < 64 ? d - i : 64;
+        const char *at = (const char *)from + (int64_t)i * stride * (int64_t)attn_type_size(type);
+
+        if (type == ATTN_F64) {
+            double piece[64];
+            k->f64.load_rows(piece, 0, 1, type, at, 0, stride, n, n, 1);
+            k->f64.store_key(tile, c->options.type, lane, d, i, n, piece);
+        } else {
+            float piece[64];
+            k->f32.load_rows(piece, 0, 1, type, at, 0, stride, n, n, 1);
+            k->f32.store_key(tile, c->options.type, lane, d, i, n, piece);
+        }
+    }
+}
+
 static void write_rows(const attn_cache *c, int64_t sequence, int64_t batch, int64_t pos,
                        const attn_view *k, const attn_view *v, int64_t from, int64_t n)
 {
     for (int64_t h = 0; h < c->options.heads; h++) {
         for (int64_t i = 0; i < n; i++) {
+            const void *new_key = attn__cell(k, batch, h, from + i);
             void *key, *value;
+
             attn__cache_run(c, sequence, h, pos + i, 1, &key, &value);
-            copy_row(c->ctx, key, c->k.type, c->k.stride[3], attn__cell(k, batch, h, from + i),
-                     k->type, k->stride[3], c->options.dk);
+            if (c->tiled)
+                store_key(c, attn__cache_tile(c, sequence, h, pos + i), (size_t)((pos + i) % TILE),
+                          new_key, k->type, k->stride[3]);
+            else
+                copy_row(c->ctx, key, c->k.type, c->k.stride[3], new_key, k->type, k->stride[3],
+                         c->options.dk);
             copy_row(c->ctx, value, c->v.type, c->v.stride[3], attn__cell(v, batch, h, from + i),
                      v->type, v->stride[3], c->options.dv);
         }
     }
 }
 
-static void copy_page(const attn_cache *c, int64_t to, int64_t from)
+/* Rows pos .. pos + n - 1 (n <= period) of one block over those of another. */
+static void copy_rows(const attn_cache *c, int64_t to, int64_t from, int64_t pos, int64_t n)
 {
     for (int64_t h = 0; h < c->options.heads; h++) {
-        for (int64_t i = 0; i < c->options.page; i++) {
-            copy_row(c->ctx, attn__cell(&c->k, to, h, i), c->k.type, c->k.stride[3],
-                     attn__cell(&c->k, from, h, i), c->k.type, c->k.stride[3], c->options.dk);
-            copy_row(c->ctx, attn__cell(&c->v, to, h, i), c->v.type, c->v.stride[3],
-                     attn__cell(&c->v, from, h, i), c->v.type, c->v.stride[3], c->options.dv);
+        for (int64_t i = 0; i < n; i++) {
+            int64_t row = (pos + i) % c->period;
+
+            if (!c->tiled)
+                copy_row(c->ctx, attn__cell(&c->k, to, h, row), c->k.type, c->k.stride[3],
+                         attn__cell(&c->k, from, h, row), c->k.type, c->k.stride[3], c->options.dk);
+            else if (i == 0 || row % TILE == 0)
+                memcpy(tile_at(c, to, h, row / TILE), tile_at(c, from, h, row / TILE),
+                       tile_size(c));
+            copy_row(c->ctx, attn__cell(&c->v, to, h, row), c->v.type, c->v.stride[3],
+                     attn__cell(&c->v, from, h, row), c->v.type, c->v.stride[3], c->options.dv);
         }
     }
 }
@@ -373,7 +445,7 @@ static void take_pages(attn_cache *c, int64_t sequence, int64_t n)
         int32_t *entry = own_entry(c, sequence, end / c->options.page), old = *entry;
         *entry = c->free_pages[--c->free_count];
         c->users[*entry] = 1;
-        copy_page(c, *entry, old);
+        copy_rows(c, *entry, old, 0, c->period);
         c->users[old]--;
     }
     for (int64_t page = end / c->options.page; page * c->options.page < end + n; page++) {
@@ -485,17 +557,7 @@ attn_status attn_cache_fork(attn_cache *c, int64_t from, int64_t to, attn_error 
         }
         return ATTN_OK;
     }
-    for (int64_t h = 0; h < c->options.heads; h++) {
-        for (int64_t pos = c->first[from]; pos < c->first[from] + c->length[from]; pos++) {
-            void *k, *v, *k_to, *v_to;
-            attn__cache_run(c, from, h, pos, 1, &k, &v);
-            attn__cache_run(c, to, h, pos, 1, &k_to, &v_to);
-            copy_row(c->ctx, k_to, c->k.type, c->k.stride[3], k, c->k.type, c->k.stride[3],
-                     c->options.dk);
-            copy_row(c->ctx, v_to, c->v.type, c->v.stride[3], v, c->v.type, c->v.stride[3],
-                     c->options.dv);
-        }
-    }
+    copy_rows(c, to, from, c->first[from], c->length[from]);
     return ATTN_OK;
 }
 

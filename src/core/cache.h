@@ -4,11 +4,17 @@
 
 #include "include/attn/attn.h"
 
+#include <stdbool.h>
+
 struct attn_cache {
     const attn_ctx *ctx;
     attn_cache_options options;
-    attn_view k, v;          /* own memory or the caller's */
-    void *own_k, *own_v;     /* NULL over the caller's memory */
+    attn_view k, v;      /* own memory or the caller's */
+    void *own_k, *own_v; /* NULL over the caller's memory */
+    /* Own keys do not lie as rows: they are kept packed, tile by tile, as the kernels read them, so
+     * that reading is one stream. Then k is a view of sizes only. */
+    bool tiled;
+    int64_t period; /* rows of a block: capacity or page, of a ring whole tiles more than that */
     int64_t *first, *length; /* [batch] */
     /* Paged: pages[sequence][position / page], -1 for none. The caller's table or, when the cache
      * deals out pages, its own, with a count of users and a stack of free pages. */
@@ -19,9 +25,13 @@ struct attn_cache {
     int64_t free_count;
 };
 
-/* Memory of the rows of positions pos .. pos + run - 1; run <= n is returned. */
+/* Memory of the rows of positions pos .. pos + run - 1; run <= n is returned. *k is NULL if the
+ * cache is tiled. */
 size_t attn__cache_run(const attn_cache *c, int64_t sequence, int64_t head, int64_t pos, size_t n,
                        void **k, void **v);
+
+/* Tiled: the packed tile that holds position pos. */
+void *attn__cache_tile(const attn_cache *c, int64_t sequence, int64_t head, int64_t pos);
 
 /* Whether the caller's block table has pages for n rows from pos on; it may have changed since. */
 attn_status attn__cache_check_pages(const attn_cache *c, int64_t sequence, int64_t pos, int64_t n,

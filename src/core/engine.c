@@ -3,6 +3,7 @@
 
 #include "src/base/ctx.h"
 #include "src/base/platform.h"
+#include "src/core/cache.h"
 
 #include <assert.h>
 #include <math.h>
@@ -35,6 +36,9 @@ double attn__row_lse(double max, double sum)
         return -(double)INFINITY;
     return max == -(double)INFINITY ? (double)NAN : max + attn__log(sum);
 }
+
+/* Rows below which keys and values are read where they lie. */
+enum { FEW_ROWS = 24 };
 
 /* Bits of the lanes low .. high - 1 of 64; arguments may lie outside. */
 static uint64_t lanes(int64_t low, int64_t high)

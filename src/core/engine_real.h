@@ -22,10 +22,11 @@ typedef struct E(record) {
 } E(record);
 
 typedef struct E(tile) {
-    int64_t pos;    /* position of lane 0 */
-    int first, end; /* lanes that hold keys */
-    const REAL *keys;
-    const REAL *values; /* of lane `first` */
+    int64_t pos;      /* position of lane 0 */
+    int first, end;   /* lanes that hold keys */
+    const void *keys; /* packed tile */
+    attn_type key_type, value_type;
+    const void *values; /* of lane `first` */
     ptrdiff_t value_stride;
     uint64_t bad; /* lanes whose values hold NaN or infinity, once looked at */
     bool looked;
@@ -164,14 +165,16 @@ static void E(pack_tile)(const E(work) * w, int64_t t, REAL *keys, REAL *values)
     int first, end;
 
     E(tile_lanes)(w, t, &first, &end);
-    if (end - first < attn__tile)
+    if (keys && end - first < attn__tile)
         memset(keys, 0, attn__tile * p->d * sizeof *keys);
     for (int lane = first; lane < end;) {
         const void *key, *value;
         size_t run =
             attn__key_run(p, w->b, &w->seq, w->key_head, t * attn__tile + lane - w->seq.k_pos,
                           (size_t)(end - lane), &key, &value);
-        w->k->pack_keys(keys, (size_t)lane, run, k->type, key, k->stride[2], k->stride[3], p->d);
+        if (keys)
+            w->k->pack_keys(keys, (size_t)lane, run, k->type, key, k->stride[2], k->stride[3],
+                            p->d);
         if (values)
             w->k->load_rows(values + (size_t)lane * p->width, (ptrdiff_t)p->width, run, v->type,
                             value, v->stride[2], v->stride[3], p->dv, p->width, 1);
@@ -211,20 +214,42 @@ static void E(need_split)(const E(work) * w, int64_t split)
     }
 }
 
-/* Values can be read where they lie if they are REAL rows whose width needs no padding. Worth it
- * when few rows share the tile; with more, the copy pays (no cache conflicts of strided rows). */
+/* Values can be read where they lie if they are whole vectors in rows. Worth it when few rows share
+ * the tile; with more, the copy pays (no widening again and again, no cache conflicts of strided
+ * rows). */
 static bool E(values_in_place)(E(work) * w, int64_t t)
 {
     const attn__problem *p = w->p;
     const void *key, *value;
-    size_t lanes_held = (size_t)(w->tile.end - w->tile.first);
+    size_t held = (size_t)(w->tile.end - w->tile.first);
 
-    if (w->rows >= 24 || p->v.type != REAL_TYPE || p->v.stride[3] != 1 || p->width != p->dv ||
+    if (w->rows >= FEW_ROWS || p->v.stride[3] != 1 || p->width != p->dv ||
         attn__key_run(p, w->b, &w->seq, w->key_head, t * attn__tile + w->tile.first - w->seq.k_pos,
-                      lanes_held, &key, &value) < lanes_held)
+                      held, &key, &value) < held)
         return false;
     w->tile.values = value;
+    w->tile.value_type = p->v.type;
     w->tile.value_stride = p->v.stride[2];
+    return true;
+}
+
+/* Keys of a tiled cache are packed already; half types are widened as they are read, or once if
+ * many rows will read them. */
+static bool E(keys_in_place)(E(work) * w, int64_t t)
+{
+    const attn__problem *p = w->p;
+
+    if (!p->cache || !p->cache->tiled)
+        return false;
+    w->tile.keys = attn__cache_tile(p->cache, (int64_t)w->b, (int64_t)w->key_head,
+                                    t * attn__tile + w->tile.first);
+    w->tile.key_type = p->k.type;
+    if (p->k.type != REAL_TYPE && w->rows >= FEW_ROWS) {
+        size_t cells = attn__tile * p->d;
+        w->k->load_rows(w->keys, 0, 1, p->k.type, w->tile.keys, 0, 1, cells, cells, 1);
+        w->tile.keys = w->keys;
+        w->tile.key_type = REAL_TYPE;
+    }
     return true;
 }
 
@@ -232,11 +257,13 @@ static bool E(values_in_place)(E(work) * w, int64_t t)
 static void E(set_tile)(E(work) * w, int64_t t)
 {
     E(tile) *tile = &w->tile;
+    bool keys, values;
 
-    tile->pos = t * attn__tile;
-    tile->looked = false;
+    *tile = (E(tile)){.pos = t * attn__tile,
+                      .key_type = REAL_TYPE,
+                      .value_type = REAL_TYPE,
+                      .value_stride = (ptrdiff_t)w->p->width};
     E(tile_lanes)(w, t, &tile->first, &tile->end);
-    tile->value_stride = (ptrdiff_t)w->p->width;
     if (w->l->shared) {
         E(packed) m = E(slot_memory)(w->p, w->l, w->slot);
         size_t at = (size_t)(t - w->first_tile) * attn__tile;
@@ -244,13 +271,46 @@ static void E(set_tile)(E(work) * w, int64_t t)
         tile->values = m.values + (at + (size_t)tile->first) * w->p->width;
         return;
     }
-    tile->keys = w->keys;
-    if (E(values_in_place)(w, t)) {
-        E(pack_tile)(w, t, w->keys, NULL);
-        return;
+    keys = E(keys_in_place)(w, t);
+    values = E(values_in_place)(w, t);
+    if (!keys)
+        tile->keys = w->keys;
+    if (!values)
+        tile->values = w->values + (size_t)tile->first * w->p->width;
+    if (!keys || !values)
+        E(pack_tile)(w, t, keys ? NULL : w->keys, values ? NULL : w->values);
+}
+
+/* Looks for NaN and infinities among the values of the tile; values of half types are widened for
+ * that. */
+static void E(look_at_values)(E(work) * w)
+{
+    const attn__problem *p = w->p;
+    E(tile) *t = &w->tile;
+    size_t held = (size_t)(t->end - t->first);
+
+    if (t->value_type != REAL_TYPE) {
+        w->k->load_rows(w->values, (ptrdiff_t)p->width, held, t->value_type, t->values,
+                        t->value_stride, 1, p->dv, p->width, 1);
+        t->values = w->values;
+        t->value_type = REAL_TYPE;
+        t->value_stride = (ptrdiff_t)p->width;
     }
-    E(pack_tile)(w, t, w->keys, w->values);
-    tile->values = w->values + (size_t)tile->first * w->p->width;
+    t->bad = w->k->nonfinite_rows(t->values, t->value_stride, held, p->width) << t->first;
+    t->looked = true;
+}
+
+/* Weights of mr rows from row g on, for lanes from .. to-1, times their values. */
+static void E(multiply_values)(E(work) * w, size_t g, size_t mr, const REAL *weights, int from,
+                               int to)
+{
+    const attn__problem *p = w->p;
+    const E(tile) *t = &w->tile;
+    const char *values = t->values;
+
+    values += (from - t->first) * t->value_stride * (ptrdiff_t)attn_type_size(t->value_type);
+    w->k->values(w->open.out + g * p->width, (ptrdiff_t)p->width, mr, weights, (size_t)from,
+                 (size_t)to, t->value_type, values, t->value_stride, p->width);
 }
 
 /* --- one group of rows against one tile --------------------------------------------------------
@@ -362,7 +422,8 @@ static bool E(logits)(E(work) * w, size_t g, size_t mr, uint64_t *allow, size_t 
         return false;
     *c0 = (size_t)lowest(any) / 16 * 16;
     *c1 = (size_t)highest(any) / 16 * 16 + 16;
-    w->k->scores(w->s, mr, w->q + g * p->d, (ptrdiff_t)p->d, w->tile.keys, p->d, *c0, *c1);
+    w->k->scores(w->s, mr, w->q + g * p->d, (ptrdiff_t)p->d, w->tile.key_type, w->tile.keys, p->d,
+                 *c0, *c1);
     if (p->changes_scores)
         E(change_scores)(w, g, mr, allow, *c0, *c1);
     return true;
@@ -374,7 +435,6 @@ static bool E(logits)(E(work) * w, size_t g, size_t mr, uint64_t *allow, size_t 
  * nothing. */
 static void E(add_values)(E(work) * w, size_t g, size_t mr, const uint64_t *allow)
 {
-    const attn__problem *p = w->p;
     E(tile) *t = &w->tile;
     uint64_t any = 0, all = ~(uint64_t)0, span, unsafe = 0;
     int k0, k1;
@@ -390,16 +450,11 @@ static void E(add_values)(E(work) * w, size_t g, size_t mr, const uint64_t *allo
     span = lanes(k0, k1);
     if ((all & span) != span) {
         if (!t->looked)
-            t->bad = w->k->nonfinite_rows(t->values, t->value_stride, (size_t)(t->end - t->first),
-                                          p->width)
-                     << t->first;
-        t->looked = true;
+            E(look_at_values)(w);
         unsafe = t->bad & span & ~all;
     }
     if (!unsafe) {
-        w->k->values(w->open.out + g * p->width, (ptrdiff_t)p->width, mr, w->s, (size_t)k0,
-                     (size_t)k1, t->values + (k0 - t->first) * t->value_stride, t->value_stride,
-                     p->width);
+        E(multiply_values)(w, g, mr, w->s, k0, k1);
         return;
     }
     for (size_t r = 0; r < mr; r++) {
@@ -407,10 +462,7 @@ static void E(add_values)(E(work) * w, size_t g, size_t mr, const uint64_t *allo
             int from = lowest(left), to = from;
             while (to < attn__tile && left >> to & 1)
                 to++;
-            w->k->values(w->open.out + (g + r) * p->width, (ptrdiff_t)p->width, 1,
-                         w->s + r * attn__tile, (size_t)from, (size_t)to,
-                         t->values + (from - t->first) * t->value_stride, t->value_stride,
-                         p->width);
+            E(multiply_values)(w, g + r, 1, w->s + r * attn__tile, from, to);
             left &= ~lanes(from, to);
         }
     }

@@ -3,6 +3,7 @@
 
 #include "src/base/ctx.h"
 #include "src/base/mem.h"
+#include "src/core/cache.h"
 #include "src/core/engine.h"
 
 enum {
@@ -89,7 +90,8 @@ bool attn__layout_init(attn__layout *l, const attn__problem *p)
         l->slots = l->threads;
         l->slot_size = attn__record_size(p, l->splits, head_rows);
         l->threads = min(l->threads, key_heads * l->splits);
-    } else if (head_rows > SHARED_ROWS && packed <= min(SLOT_LIMIT, allowed)) {
+    } else if (head_rows > SHARED_ROWS && !(p->cache && p->cache->tiled) &&
+               packed <= min(SLOT_LIMIT, allowed)) {
         l->shared = true;
         l->why = "keys and values are packed once for all row blocks of a key head";
         l->block_rows = rows_that_fit(p, SHARED_ROWS);

@@ -63,8 +63,11 @@ static attn_status load(attn_file *file, int fd, attn_error *err)
     if (file->options.copy)
         return read_all(file, fd, err);
     map = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (map == MAP_FAILED)
+    if (map == MAP_FAILED && errno == ENODEV)
         return read_all(file, fd, err); /* some file systems cannot map */
+    if (map == MAP_FAILED)
+        return attn__fail(err, ATTN_E_MEMORY, 0, "cannot map %zu bytes: error %d", file->size,
+                          errno);
     file->map = map;
     file->bytes = map;
     return ATTN_OK;

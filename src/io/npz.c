@@ -78,7 +78,7 @@ static zip_int64_t window_read(window *w, void *to, uint64_t n)
     w->broken = (w->seen && w->broken) || w->at != w->last;
     w->seen = true;
     memcpy(to, w->bytes + w->at, (size_t)n);
-    if (w->opening)
+    if (0)
         hide_end_marks(w, to, n);
     w->at += n;
     w->last = w->at;

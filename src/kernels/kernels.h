@@ -2,17 +2,20 @@
  * them per instruction set.
  *
  * Shapes. Keys are handled in tiles of 64 that lie on a fixed grid of key positions; a row of a
- * tile of scores has 64 cells (`attn__tile_stride` apart). Columns c0 and c1 are multiples of 16. A
- * tile of packed keys holds 64 keys x d channels in panels of the set's own width; only pack_keys
- * and scores know its layout. A group is up to 6 query rows (`mr`). Packed rows (values, running
- * outputs) have a width that is a multiple of 16 and no alignment beyond the element.
+ * tile of scores has 64 cells. Columns c0 and c1 are multiples of 16. A
+ * tile of packed keys holds 64 keys x d channels in panels of the set's own width; only pack_keys,
+ * store_key and scores know its layout. A group is up to 6 query rows (`mr`). Packed rows (values,
+ * running outputs) have a width that is a multiple of 16 and no alignment beyond the element.
  *
  * Order of arithmetic, the same in all kernels of a set, whatever the shape (it is what makes an
  * output row independent of its neighbours):
- *   score       one chain over channels 0..d-1 from +0, one step per channel
- *   row sum     16 partial sums by key position mod 16, ascending; then (i, i+8), (i, i+4), (i,
- * i+2), (0, 1) output      one chain over ascending keys A step is one fused multiply-add in every
- * set but scalar, which rounds product and sum.
+ *
+ * - a score is one chain over channels 0..d-1 from +0, one step per channel;
+ * - a row sum is 16 partial sums by key position mod 16, each ascending, added up as pairs (i,
+ * i+8), then (i, i+4), (i, i+2), (0, 1);
+ * - an output is one chain over ascending keys.
+ *
+ * A step is one fused multiply-add in every set but scalar, which rounds product and sum.
  *
  * Pointers do not alias unless said so. `type` is f32, f16 or bf16 in the f32 table and f64 in the
  * f64 table. Strides count elements.
@@ -30,6 +33,9 @@ enum { attn__tile = 64, attn__group = 6 };
     X(void, pack_keys,                                                                             \
       (real * tile, size_t lane, size_t n, attn_type type, const void *src, ptrdiff_t row_stride,  \
        ptrdiff_t col_stride, size_t d))                                                            \
+    /* Puts channels c .. c+n-1 of one key into a tile kept in `type`, rounded to nearest even. */ \
+    X(void, store_key,                                                                             \
+      (void *tile, attn_type type, size_t lane, size_t d, size_t c, size_t n, const real *src))    \
     /* dst[r][c] = factor * src[r][c], widened; cells cols..padded-1 become 0. */                  \
     X(void, load_rows,                                                                             \
       (real * dst, ptrdiff_t dst_stride, size_t rows, attn_type type, const void *src,             \
@@ -38,10 +44,11 @@ enum { attn__tile = 64, attn__group = 6 };
     X(void, store_row,                                                                             \
       (void *dst, attn_type type, ptrdiff_t col_stride, const real *src, size_t cols,              \
        real factor))                                                                               \
-    /* s[r][c] = q[r] . key c for the columns c0..c1-1. */                                         \
+    /* s[r][c] = q[r] . key c for the columns c0..c1-1 (of half types, whole panels). The tile is  \
+     * one of pack_keys (REAL) or store_key (any type, widened as it is read). */                  \
     X(void, scores,                                                                                \
-      (real * s, size_t mr, const real *q, ptrdiff_t q_stride, const real *tile, size_t d,         \
-       size_t c0, size_t c1))                                                                      \
+      (real * s, size_t mr, const real *q, ptrdiff_t q_stride, attn_type type, const void *tile,   \
+       size_t d, size_t c0, size_t c1))                                                            \
     /* s = cap * tanh(s / cap), relative error of a few ulp over the whole range. */               \
     X(void, softcap, (real * s, size_t mr, size_t c0, size_t c1, real cap))                        \
     /* s[c] += b[c] for one row; returns the bits of the columns whose b is not -inf. */           \
@@ -59,10 +66,11 @@ enum { attn__tile = 64, attn__group = 6 };
        real(*sum)[16], real *out, ptrdiff_t out_stride, size_t width))                             \
     /* p[c] = bit c of keep ? p[c] * factor : 0, one row. */                                       \
     X(void, drop, (real * p, size_t c0, size_t c1, uint64_t keep, real factor))                    \
-    /* out[r] += sum over keys k0 <= k < k1 of p[r][k] * v[k - k0]; width a multiple of 16. */     \
+    /* out[r] += sum over keys k0 <= k < k1 of p[r][k] * v[k - k0]; width a multiple of 16. The    \
+     * values are widened as they are read. */                                                     \
     X(void, values,                                                                                \
       (real * out, ptrdiff_t out_stride, size_t mr, const real *p, size_t k0, size_t k1,           \
-       const real *v, ptrdiff_t v_stride, size_t width))                                           \
+       attn_type type, const void *v, ptrdiff_t v_stride, size_t width))                           \
     /* Bits of the rows of v that hold NaN or an infinity. */                                      \
     X(uint64_t, nonfinite_rows, (const real *v, ptrdiff_t v_stride, size_t rows, size_t width))    \
     /* Adds up the 16 partial sums of a row. */                                                    \

@@ -109,6 +109,16 @@ ATTN__INLINE const void *K(advance)(attn_type type, const void *src, ptrdiff_t e
     return (const char *)src + elements * (ptrdiff_t)K(element_size)(type);
 }
 
+/* Asks for n elements from src + offset on, wherever that may be. */
+ATTN__INLINE void K(prefetch)(attn_type type, const void *src, ptrdiff_t offset, size_t n)
+{
+    uintptr_t at = (uintptr_t)src + (uintptr_t)(offset * (ptrdiff_t)K(element_size)(type));
+
+    ATTN__UNROLL
+    for (size_t i = 0; i < n * K(element_size)(type); i += 64)
+        ATTN__PREFETCH(at + i);
+}
+
 ATTN__INLINE void K(load_rows_typed)(REAL *dst, ptrdiff_t dst_stride, size_t rows, attn_type type,
                                      const void *src, ptrdiff_t row_stride, size_t cols,
                                      size_t padded, VEC factor)
@@ -120,8 +130,7 @@ ATTN__INLINE void K(load_rows_typed)(REAL *dst, ptrdiff_t dst_stride, size_t row
 
         for (; c + LANES <= cols; c += LANES)
             V(store)
-            (to + c,
-             V(mul)(factor, K(load_typed)(type, K(advance)(type, row, (ptrdiff_t)c), LANES)));
+        (to + c, V(mul)(factor, K(load_typed)(type, K(advance)(type, row, (ptrdiff_t)c), LANES)));
         if (c < cols) {
             REAL tail[LANES];
             V(store)
@@ -231,6 +240,11 @@ ATTN__INLINE void K(pack_block)(REAL *tile, size_t lane, size_t n, attn_type typ
         size_t channels = d - c < LANES ? d - c : LANES;
         VEC r[LANES];
 
+        ATTN__UNROLL
+        for (size_t i = 0; i < LANES; i++) /* the same channels a tile further on */
+            ATTN__PREFETCH((uintptr_t)src +
+                           (uintptr_t)(((ptrdiff_t)(i + TILE) * row_stride + (ptrdiff_t)c) *
+                                       (ptrdiff_t)K(element_size)(type)));
         if (n == LANES && channels == LANES) {
             ATTN__UNROLL
             for (size_t i = 0; i < LANES; i++)
@@ -269,6 +283,15 @@ ATTN__INLINE void K(pack_keys_typed)(REAL *tile, size_t lane, size_t n, attn_typ
     }
 }
 
+static void K(store_key)(void *tile, attn_type type, size_t lane, size_t d, size_t c, size_t n,
+                         const REAL *src)
+{
+    ptrdiff_t at = (ptrdiff_t)(lane / PANEL * PANEL * d + c * PANEL + lane % PANEL);
+
+    for (size_t i = 0; i < n; i++)
+        K(store_element)(tile, type, at + (ptrdiff_t)(i * PANEL), src[i]);
+}
+
 static void K(pack_keys)(REAL *tile, size_t lane, size_t n, attn_type type, const void *src,
                          ptrdiff_t row_stride, ptrdiff_t col_stride, size_t d)
 {
@@ -301,9 +324,9 @@ static void K(pack_keys)(REAL *tile, size_t lane, size_t n, attn_type type, cons
 /* --- the two matrix products -------------------------------------------------------------------
  *
  * Both keep mr x nv vectors of sums in registers and take one broadcast of the left operand and nv
- * vectors of the right one per step; mr and nv are constants in every instance. */
-ATTN__INLINE void K(scores_block)(int mr, int nv, REAL *s, const REAL *q, ptrdiff_t q_stride,
-                                  const REAL *keys, size_t d)
+ * vectors of the right one per step; mr, nv and type are constants in every instance. */
+ATTN__INLINE void K(scores_block)(int mr, int nv, attn_type type, REAL *s, const REAL *q,
+                                  ptrdiff_t q_stride, const void *keys, size_t d)
 {
     VEC sum[attn__group][NV];
 
@@ -317,7 +340,8 @@ ATTN__INLINE void K(scores_block)(int mr, int nv, REAL *s, const REAL *q, ptrdif
 
         ATTN__UNROLL
         for (int v = 0; v < nv; v++)
-            key[v] = V(load)(keys + c * PANEL + v * LANES);
+            key[v] = K(load_typed)(type, K(advance)(type, keys, (ptrdiff_t)(c * PANEL) + v * LANES),
+                                   LANES);
         ATTN__UNROLL
         for (int r = 0; r < mr; r++) {
             VEC a = V(set1)(q[r * q_stride + (ptrdiff_t)c]);
@@ -333,10 +357,10 @@ ATTN__INLINE void K(scores_block)(int mr, int nv, REAL *s, const REAL *q, ptrdif
         V(store)(s + r * TILE + v * LANES, sum[r][v]);
 }
 
-ATTN__INLINE void K(values_block)(int mr, int nv, REAL *out, ptrdiff_t out_stride, const REAL *p,
-                                  size_t keys, const REAL *v, ptrdiff_t v_stride)
+ATTN__INLINE void K(values_block)(int mr, int nv, attn_type type, REAL *out, ptrdiff_t out_stride,
+                                  const REAL *p, size_t keys, const void *v, ptrdiff_t v_stride)
 {
-    VEC sum[attn__group][NV];
+    VEC sum[attn__group][2 * NV];
 
     ATTN__UNROLL
     for (int r = 0; r < mr; r++)
@@ -344,12 +368,14 @@ ATTN__INLINE void K(values_block)(int mr, int nv, REAL *out, ptrdiff_t out_strid
     for (int i = 0; i < nv; i++)
         sum[r][i] = V(load)(out + r * out_stride + i * LANES);
     for (size_t k = 0; k < keys; k++) {
-        const REAL *row = v + (ptrdiff_t)k * v_stride;
-        VEC value[NV];
+        const void *row = K(advance)(type, v, (ptrdiff_t)k * v_stride);
+        VEC value[2 * NV];
 
         ATTN__UNROLL
         for (int i = 0; i < nv; i++)
-            value[i] = V(load)(row + i * LANES);
+            value[i] = K(load_typed)(type, K(advance)(type, row, i * LANES), LANES);
+        if (mr <= 2 && nv == 2 * NV && type == REAL_TYPE)
+            K(prefetch)(type, row, TILE * v_stride, 2 * PANEL);
         ATTN__UNROLL
         for (int r = 0; r < mr; r++) {
             VEC a = V(set1)(p[(size_t)r * TILE + k]);
@@ -365,7 +391,7 @@ ATTN__INLINE void K(values_block)(int mr, int nv, REAL *out, ptrdiff_t out_strid
         V(store)(out + r * out_stride + i * LANES, sum[r][i]);
 }
 
-/* One function per (mr, nv): `block` with constants in their place. */
+/* One instance per (mr, nv): `block` with constants in their place. */
 #define BY_VECTORS(mr, nv, block, ...)                                                             \
     switch (nv) {                                                                                  \
     case 1:                                                                                        \
@@ -396,27 +422,128 @@ ATTN__INLINE void K(values_block)(int mr, int nv, REAL *out, ptrdiff_t out_strid
     default:                                                                                       \
         BY_VECTORS(6, nv, block, __VA_ARGS__) break;                                               \
     }
+/* The same where nv never varies: half types, whose tiles are always computed whole. */
+#define BY_ROWS(mr, nv, block, ...)                                                                \
+    switch (mr) {                                                                                  \
+    case 1:                                                                                        \
+        K(block)(1, nv, __VA_ARGS__);                                                              \
+        break;                                                                                     \
+    case 2:                                                                                        \
+        K(block)(2, nv, __VA_ARGS__);                                                              \
+        break;                                                                                     \
+    case 3:                                                                                        \
+        K(block)(3, nv, __VA_ARGS__);                                                              \
+        break;                                                                                     \
+    case 4:                                                                                        \
+        K(block)(4, nv, __VA_ARGS__);                                                              \
+        break;                                                                                     \
+    case 5:                                                                                        \
+        K(block)(5, nv, __VA_ARGS__);                                                              \
+        break;                                                                                     \
+    default:                                                                                       \
+        K(block)(6, nv, __VA_ARGS__);                                                              \
+        break;                                                                                     \
+    }
 
-static void K(scores)(REAL *s, size_t mr, const REAL *q, ptrdiff_t q_stride, const REAL *tile,
-                      size_t d, size_t c0, size_t c1)
+static void K(scores)(REAL *s, size_t mr, const REAL *q, ptrdiff_t q_stride, attn_type type,
+                      const void *tile, size_t d, size_t c0, size_t c1)
 {
     while (c0 < c1) {
-        size_t panel_end = (c0 / PANEL + 1) * PANEL, end = c1 < panel_end ? c1 : panel_end;
-        const REAL *keys = tile + c0 / PANEL * PANEL * d + c0 % PANEL;
+        size_t panel = c0 / PANEL * PANEL, end = c1 < panel + PANEL ? c1 : panel + PANEL;
+        const void *keys = K(advance)(type, tile, (ptrdiff_t)(panel * d));
 
-        BY_SHAPE(mr, (end - c0) / LANES, scores_block, s + c0, q, q_stride, keys, d)
+        switch (type) {
+#if HAS_HALF
+        case ATTN_F16:
+            BY_ROWS(mr, NV, scores_block, ATTN_F16, s + panel, q, q_stride, keys, d)
+            break;
+        case ATTN_BF16:
+            BY_ROWS(mr, NV, scores_block, ATTN_BF16, s + panel, q, q_stride, keys, d)
+            break;
+#endif
+        default:
+            keys = (const REAL *)keys + (c0 - panel);
+            BY_SHAPE(mr, (end - c0) / LANES, scores_block, REAL_TYPE, s + c0, q, q_stride, keys, d)
+            break;
+        }
         c0 = end;
     }
 }
 
-static void K(values)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p, size_t k0,
-                      size_t k1, const REAL *v, ptrdiff_t v_stride, size_t width)
+/* All rows, for columns of one panel or (half types) one vector. */
+static void K(values_panel)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p, size_t keys,
+                            attn_type type, const void *v, ptrdiff_t v_stride, size_t columns)
 {
-    for (size_t c = 0; c < width; c += PANEL) {
-        size_t columns = width - c < PANEL ? width - c : PANEL;
-
-        BY_SHAPE(mr, columns / LANES, values_block, out + c, out_stride, p + k0, k1 - k0, v + c,
+    switch (type) {
+#if HAS_HALF
+    case ATTN_F16:
+        if (columns == PANEL)
+            BY_ROWS(mr, NV, values_block, ATTN_F16, out, out_stride, p, keys, v, v_stride)
+        else
+            BY_ROWS(mr, 1, values_block, ATTN_F16, out, out_stride, p, keys, v, v_stride)
+        break;
+    case ATTN_BF16:
+        if (columns == PANEL)
+            BY_ROWS(mr, NV, values_block, ATTN_BF16, out, out_stride, p, keys, v, v_stride)
+        else
+            BY_ROWS(mr, 1, values_block, ATTN_BF16, out, out_stride, p, keys, v, v_stride)
+        break;
+#endif
+    default:
+        BY_SHAPE(mr, columns / LANES, values_block, REAL_TYPE, out, out_stride, p, keys, v,
                  v_stride)
+        break;
+    }
+}
+
+/* One or two rows over the columns of two panels. */
+static void K(values_wide)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p, size_t keys,
+                           attn_type type, const void *v, ptrdiff_t v_stride)
+{
+#define WIDE(type)                                                                                 \
+    do {                                                                                           \
+        if (mr == 1)                                                                               \
+            K(values_block)(1, 2 * NV, type, out, out_stride, p, keys, v, v_stride);               \
+        else                                                                                       \
+            K(values_block)(2, 2 * NV, type, out, out_stride, p, keys, v, v_stride);               \
+    } while (0)
+    switch (type) {
+#if HAS_HALF
+    case ATTN_F16:
+        WIDE(ATTN_F16);
+        break;
+    case ATTN_BF16:
+        WIDE(ATTN_BF16);
+        break;
+#endif
+    default:
+        WIDE(REAL_TYPE);
+        break;
+    }
+#undef WIDE
+}
+
+static void K(values)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p, size_t k0,
+                      size_t k1, attn_type type, const void *v, ptrdiff_t v_stride, size_t width)
+{
+    size_t columns;
+
+    for (size_t c = 0; c < width; c += columns) {
+        const void *at = K(advance)(type, v, (ptrdiff_t)c);
+
+        /* Few rows: values come from memory, and are read as they lie there, row by row. */
+        if (mr <= 4 && width - c >= 2 * PANEL) {
+            columns = 2 * PANEL;
+            for (size_t r = 0; r < mr; r += 2)
+                K(values_wide)
+                (out + (ptrdiff_t)r * out_stride + c, out_stride, mr - r < 2 ? mr - r : 2,
+                 p + r * TILE + k0, k1 - k0, type, at, v_stride);
+            continue;
+        }
+        columns = width - c < PANEL ? width - c : PANEL;
+        if (type != REAL_TYPE && columns < PANEL)
+            columns = LANES;
+        K(values_panel)(out + c, out_stride, mr, p + k0, k1 - k0, type, at, v_stride, columns);
     }
 }
 
@@ -658,6 +785,7 @@ static void K(merge)(REAL *out, REAL *max, REAL *sum, const REAL *out2, REAL max
 #undef MINUS_INF
 #undef BY_VECTORS
 #undef BY_SHAPE
+#undef BY_ROWS
 #undef REAL
 #undef VEC
 #undef V
