@@ -205,6 +205,23 @@ void hostile_npy(hostile_list *list)
 static const struct {
     const char *name, *header, *says;
 } st_headers[] = {
+    {"st_sound", "{" T "}", NULL},
+    {"st_sound_padded", "{" T "}      ", NULL},
+    {"st_sound_brackets_in_text",
+     "{\"__metadata__\":{\"a\\\\\":\"\\\"[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[["
+     "[[[[[[[[[[[[\"}," T "}",
+     NULL},
+    {"st_sound_out_of_order",
+     "{\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]},\"__metadata__\":{},"
+     "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}",
+     NULL},
+    {"st_sound_empty_at_every_edge",
+     "{\"z\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[8,8]},"
+     "\"a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},"
+     "\"y\":{\"dtype\":\"U8\",\"shape\":[3,0],\"data_offsets\":[4,4]},"
+     "\"b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[4,8]},"
+     "\"x\":{\"dtype\":\"U8\",\"shape\":[0,281474976710656],\"data_offsets\":[0,0]}}",
+     NULL},
     {"st_header_empty", "", "start with '{'"},
     {"st_leading_blank", " {" T "}", "start with '{'"},
     {"st_byte_order_mark", "\xef\xbb\xbf{" T "}", "start with '{'"},

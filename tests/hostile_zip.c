@@ -253,6 +253,11 @@ static void add_ends(hostile_list *list)
     b.data[b.size - 18] = 1; /* number of this disk */
     hostile_add(list, "zip_split_archive", ATTN_FORMAT_NPZ, b, "split");
 
+    b = blob_new(list->home);
+    blob_put(&b, whole.data, whole.size);
+    b.data[b.size - 2] = 1; /* length of the comment, of which there is nothing */
+    hostile_add(list, "zip_comment_missing", ATTN_FORMAT_NPZ, b, "has a comment");
+
     for (size_t i = 0; i < 3; i++) { /* place, size or count say: see the 64-bit record */
         static const size_t at[] = {6, 10, 14}, width[] = {4, 4, 4};
         static const char *const names[] = {"zip_64_bit_place_no_record",
@@ -325,6 +330,11 @@ static void add_contents(hostile_list *list)
     blob longer = npy_of(list->home, "'|u1'", "False", "(2,)", 3);
     blob shorter = npy_of(list->home, "'|u1'", "False", "(4,)", 3);
     zip_file_of z = sound(list->home);
+
+    /* Numbers at odd places of the member: sound, but to be moved. */
+    b = npy_raw(list->home, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3),  }\n", 24);
+    CHECK(b.size % 2 == 1);
+    add_content(list, "zip_sound_odd_header", &b, NULL);
 
     blob_text(&text, "these are not the arrays you are looking for");
     add_content(list, "zip_member_empty", &empty, "");

@@ -503,9 +503,18 @@ static void check_refused_write(const char *path, const attn_tensor *t, size_t n
 
 static void writing_refuses_bad_arguments(void **state)
 {
-    static const char *const bad[] = {"",        "a\nb",     "\x7f",         "\xc2\x85",
-                                      "\xff",    "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
-                                      "\xe2\x82"};
+    static const char *const bad[] = {"",
+                                      "a\nb",
+                                      "\x7f",
+                                      "\xc2\x85",
+                                      "\xff",
+                                      "\xc0\x80",
+                                      "\xed\xa0\x80",
+                                      "\xf4\x90\x80\x80",
+                                      "\xe2\x82",
+                                      "\xe0\x80\xaf",
+                                      "\xf0\x80\x80\xaf",
+                                      "\xf5\x80\x80\x80"};
     static const char *const paths[] = {"/etc/x", "../x", "a/../x", "a/..", "..", "a\\b", "C:x"};
     static const float x[4] = {1, 2, 3, 4};
     const attn_tensor good = {"t", ATTN_F32, 1, {4}, {1}, x};

@@ -508,16 +508,43 @@ static void a_zip_bomb_meets_the_cap(void **state)
     arena_reset(&a);
 }
 
-/* "PK\5\6" in the data is no end record, wherever it lies. */
+static void put_fake_entry(blob *b, size_t comment)
+{
+    blob_put(b, "PK\1\2\24\0\24\0\0\0\0\0\0\0\x21\0", 16);
+    blob_fill(b, 0, 12);
+    blob_le(b, 1, 2);
+    blob_le(b, 0, 2);
+    blob_le(b, comment, 2);
+    blob_fill(b, 0, 12);
+    blob_put(b, "n", 1);
+}
+
+/* "PK\5\6" in the data is no end record, wherever it lies. Here 900 of them lie where libzip looks
+ * for one, each the comment of an entry and the end of a directory of 60,000 entries and all
+ * entries so far. The file has to open as what it is, at once. */
 static void end_marks_in_the_data_are_data(void **state)
 {
+    enum { ENTRIES = 60000, MARKS = 900, ENTRY = 46 + 1, MARK = 22, HEADER = 128, NAME = 30 + 5 };
     arena a = {0};
-    blob member = npy_of(&a, "'|u1'", "False", "(88000,)", 0), npz;
+    char shape[32];
+    blob member, npz;
     zip_file_of z;
 
     (void)state;
-    for (int i = 0; i < 4000; i++)
-        blob_put(&member, "PK\5\6\0\0\0\0\1\0\1\0\x2e\0\0\0\0\0\0\0\0\0", 22);
+    snprintf(shape, sizeof shape, "(%d,)", ENTRIES * ENTRY + MARKS * (ENTRY + MARK));
+    member = npy_of(&a, "'|u1'", "False", shape, 0);
+    CHECK(member.size == HEADER);
+    for (int i = 0; i < ENTRIES; i++)
+        put_fake_entry(&member, 0);
+    for (int i = 0; i < MARKS; i++) {
+        put_fake_entry(&member, MARK);
+        blob_put(&member, "PK\5\6\0\0\0\0", 8);
+        blob_le(&member, (uint64_t)(ENTRIES + i), 2);
+        blob_le(&member, (uint64_t)(ENTRIES + i), 2);
+        blob_le(&member, member.size - 12 - HEADER, 4);
+        blob_le(&member, NAME + HEADER, 4);
+        blob_le(&member, 0, 2);
+    }
     memset(&z, 0, sizeof z);
     zip_add(&z, "a.npy", &member, 0);
     npz = zip_bytes(&a, &z);

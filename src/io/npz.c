@@ -53,10 +53,10 @@ typedef struct window {
     zip_error_t error;
 } window;
 
-/* libzip tries every end record it finds in the last 64 KB, and reads a directory for each: a file
- * full of them would take minutes. While it searches, it is shown only the one at the very end,
- * which find_directory has checked; in the copy at `to` of n bytes from `at`, others are blotted
- * out. */
+/* libzip tries every end record it finds in the last 64 KB, and takes the one it likes best. While
+ * it searches it is shown only the one at the very end, which find_directory has checked, so that
+ * it cannot settle on another and a file full of them costs nothing: in the copy at `to` of n bytes
+ * from `at`, others are blotted out. */
 static void hide_end_marks(const window *w, unsigned char *to, uint64_t n)
 {
     static const unsigned char mark[4] = {'P', 'K', 5, 6};
@@ -78,7 +78,7 @@ static zip_int64_t window_read(window *w, void *to, uint64_t n)
     w->broken = (w->seen && w->broken) || w->at != w->last;
     w->seen = true;
     memcpy(to, w->bytes + w->at, (size_t)n);
-    if (0)
+    if (w->opening)
         hide_end_marks(w, to, n);
     w->at += n;
     w->last = w->at;
