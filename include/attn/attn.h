@@ -423,8 +423,10 @@ typedef struct attn_merge_args {
  *
  *     m = max(m1, m2)   sum = sum1 e^(m1-m) + sum2 e^(m2-m)   out = out1 e^(m1-m) + out2 e^(m2-m)
  *
- * An empty record changes no bit. Attention over all keys in one call has the bits of merging one
- * record per 512 key positions (cut at multiples of 512). */
+ * An empty record changes no bit. Attention over all keys in one call has the bits of merging its
+ * records of 512 key positions each (cut at multiples of 512), first to last; records of longer
+ * ranges merge within the error bound. For the same bits from longer ranges see
+ * attn_forward_args.start. */
 ATTN_API attn_status attn_merge(const attn_ctx *ctx, const attn_merge_args *args, attn_error *err);
 
 /* --- Cache and decode --------------------------------------------------------------------------

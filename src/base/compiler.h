@@ -17,12 +17,14 @@
 #define ATTN__ALIGNED(n) __attribute__((aligned(n)))
 /* Asks for the line at an address, to the L2 cache; any address will do. */
 #define ATTN__PREFETCH(address) __builtin_prefetch((const void *)(address), 0, 2)
+#define ATTN__PREFETCH_WRITE(address) __builtin_prefetch((const void *)(address), 1, 3)
 #else
 #define ATTN__INLINE static inline
 #define ATTN__NOINLINE
 #define ATTN__PRINTF(f, a)
 #define ATTN__ALIGNED(n) _Alignas(n)
 #define ATTN__PREFETCH(address) ((void)(address))
+#define ATTN__PREFETCH_WRITE(address) ((void)(address))
 #endif
 
 #endif

@@ -628,6 +628,11 @@ static attn_status check_overlap(const attn__problem *p, attn_error *err)
     return ATTN_OK;
 }
 
+static bool repeats(const attn_view *view, int axis)
+{
+    return view->size[axis] == 1 || view->stride[axis] == 0;
+}
+
 attn_status attn__problem_init(attn__problem *p, const attn_ctx *ctx, const attn_cache *cache,
                                const attn_forward_args *args, attn_error *err)
 {
@@ -659,6 +664,7 @@ attn_status attn__problem_init(attn__problem *p, const attn_ctx *ctx, const attn
     TRY(check_mask(p, err));
     TRY(check_outputs(p, err));
     TRY(check_overlap(p, err));
+    p->keep_repeats = p->has_keep && repeats(&p->mask.keep, 1) && repeats(&p->mask.keep, 2);
     p->masks_cells = p->has_keep || p->mask.blocks.start;
     p->changes_scores = a->softcap > 0 || p->has_bias || p->has_alibi || p->mask.tile;
     return ATTN_OK;

@@ -1,6 +1,7 @@
 /* engine.c: instances of engine_real.h, and what does not depend on the kind of number. */
 #include "src/core/engine.h"
 
+#include "src/base/compiler.h"
 #include "src/base/ctx.h"
 #include "src/base/platform.h"
 #include "src/core/cache.h"

@@ -30,6 +30,7 @@ typedef struct E(tile) {
     ptrdiff_t value_stride;
     uint64_t bad; /* lanes whose values hold NaN or infinity, once looked at */
     bool looked;
+    uint64_t keep; /* a keep-mask that is the same for all rows and heads; else all ones */
 } E(tile);
 
 /* Visible positions of a group of rows. */
@@ -165,8 +166,6 @@ static void E(pack_tile)(const E(work) * w, int64_t t, REAL *keys, REAL *values)
     int first, end;
 
     E(tile_lanes)(w, t, &first, &end);
-    if (keys && end - first < attn__tile)
-        memset(keys, 0, attn__tile * p->d * sizeof *keys);
     for (int lane = first; lane < end;) {
         const void *key, *value;
         size_t run =
@@ -253,8 +252,18 @@ static bool E(keys_in_place)(E(work) * w, int64_t t)
     return true;
 }
 
-/* Puts tile t of the sequence into w->tile. */
-static void E(set_tile)(E(work) * w, int64_t t)
+/* Keep-mask of row r over the lanes that hold keys. */
+static uint64_t E(keep_bits)(const E(work) * w, size_t r)
+{
+    const E(tile) *t = &w->tile;
+    int64_t column = w->seq.column + t->pos + t->first - w->seq.k_pos;
+
+    return attn__keep_bits(w->p, w->b, w->head[r], w->row[r], column, (size_t)(t->end - t->first))
+           << t->first;
+}
+
+/* Puts tile t of the sequence into w->tile; false if a keep-mask leaves nothing of it. */
+static bool E(set_tile)(E(work) * w, int64_t t)
 {
     E(tile) *tile = &w->tile;
     bool keys, values;
@@ -264,12 +273,15 @@ static void E(set_tile)(E(work) * w, int64_t t)
                       .value_type = REAL_TYPE,
                       .value_stride = (ptrdiff_t)w->p->width};
     E(tile_lanes)(w, t, &tile->first, &tile->end);
+    tile->keep = w->p->keep_repeats ? E(keep_bits)(w, 0) : ~(uint64_t)0;
+    if (!tile->keep)
+        return false;
     if (w->l->shared) {
         E(packed) m = E(slot_memory)(w->p, w->l, w->slot);
         size_t at = (size_t)(t - w->first_tile) * attn__tile;
         tile->keys = m.keys + at * w->p->d;
         tile->values = m.values + (at + (size_t)tile->first) * w->p->width;
-        return;
+        return true;
     }
     keys = E(keys_in_place)(w, t);
     values = E(values_in_place)(w, t);
@@ -279,6 +291,7 @@ static void E(set_tile)(E(work) * w, int64_t t)
         tile->values = w->values + (size_t)tile->first * w->p->width;
     if (!keys || !values)
         E(pack_tile)(w, t, keys ? NULL : w->keys, values ? NULL : w->values);
+    return true;
 }
 
 /* Looks for NaN and infinities among the values of the tile; values of half types are widened for
@@ -321,16 +334,13 @@ static uint64_t E(allowed)(const E(work) * w, size_t r)
 {
     const attn__problem *p = w->p;
     const E(tile) *t = &w->tile;
-    uint64_t bits = lanes(w->low[r] - t->pos, w->high[r] - t->pos);
+    uint64_t bits = lanes(w->low[r] - t->pos, w->high[r] - t->pos) & t->keep;
 
     if (bits && p->mask.blocks.start &&
         !attn__block_visible(p, w->b, w->head[r], w->seq.q_pos + w->row[r], t->pos))
         return 0;
-    if (bits && p->has_keep) {
-        int64_t column = w->seq.column + t->pos + t->first - w->seq.k_pos;
-        bits &= attn__keep_bits(p, w->b, w->head[r], w->row[r], column, (size_t)(t->end - t->first))
-                << t->first;
-    }
+    if (bits && p->has_keep && !p->keep_repeats)
+        bits &= E(keep_bits)(w, r);
     return bits;
 }
 
@@ -341,12 +351,17 @@ static uint64_t E(add_bias)(E(work) * w, size_t r, REAL *s, size_t c0, size_t c1
     const E(tile) *t = &w->tile;
     int64_t column = w->seq.column + t->pos + t->first - w->seq.k_pos;
     ptrdiff_t stride = bias->size[3] > 1 ? bias->stride[3] : 0;
+    ptrdiff_t size = (ptrdiff_t)attn_type_size(bias->type);
+    size_t held = (size_t)(t->end - t->first);
     const char *row = attn__cell(bias, (int64_t)w->b, (int64_t)w->head[r], w->row[r]);
 
-    row += column * stride * (ptrdiff_t)attn_type_size(bias->type);
+    row += column * stride * size;
+    for (ptrdiff_t line = 0; line < attn__tile * size; line += 64) /* what the next tile adds */
+        ATTN__PREFETCH((uintptr_t)row + (uintptr_t)(attn__tile * stride * size + line));
+    if (bias->type == REAL_TYPE && stride == 1 && held == attn__tile)
+        return w->k->add_bias(s, (const REAL *)row, c0, c1);
     memset(w->bias, 0, attn__tile * sizeof *w->bias);
-    w->k->load_rows(w->bias + t->first, 0, 1, bias->type, row, 0, stride,
-                    (size_t)(t->end - t->first), (size_t)(t->end - t->first), 1);
+    w->k->load_rows(w->bias + t->first, 0, 1, bias->type, row, 0, stride, held, held, 1);
     return w->k->add_bias(s, w->bias, c0, c1);
 }
 
@@ -512,8 +527,8 @@ static void E(sweep_split)(E(work) * w, int64_t split, void (*visit)(E(work) *, 
                 continue;
             if (!have && w->l->shared)
                 E(need_split)(w, split);
-            if (!have)
-                E(set_tile)(w, t);
+            if (!have && !E(set_tile)(w, t))
+                break;
             have = true;
             visit(w, g, E(group_rows)(w, g));
         }
@@ -621,11 +636,22 @@ static void E(set_rows)(E(work) * w, size_t r0, size_t rows)
     const attn__problem *p = w->p;
     size_t per_head = (size_t)w->seq.rows;
 
+    bool moves = p->mask.causal || p->mask.window;
+    size_t head = w->key_head * p->group + r0 / per_head;
+    int64_t row = (int64_t)(r0 % per_head), low = 0, high = 0;
+
     w->rows = rows;
     for (size_t r = 0; r < rows; r++) {
-        w->head[r] = w->key_head * p->group + (r0 + r) / per_head;
-        w->row[r] = (int64_t)((r0 + r) % per_head);
-        attn__visible_range(p, &w->seq, w->row[r], &w->low[r], &w->high[r]);
+        if (moves || r == 0 || row == 0 || row == w->seq.live_rows)
+            attn__visible_range(p, &w->seq, row, &low, &high);
+        w->head[r] = head;
+        w->row[r] = row;
+        w->low[r] = low;
+        w->high[r] = high;
+        if (++row == w->seq.rows) {
+            row = 0;
+            head++;
+        }
     }
     E(set_ranges)(w);
     for (size_t r = 0; r < rows;) { /* up to the end of a head, rows are a stride apart */
@@ -652,6 +678,17 @@ static void E(write_partial)(E(work) * w)
     }
 }
 
+/* Asks for the lines of an output row, which are written soon. */
+static void E(prefetch_out)(const E(work) * w, size_t r)
+{
+    const attn_view *out = &w->p->args.out;
+    uintptr_t row =
+        (uintptr_t)attn__cell(out, w->seq.q_batch, (int64_t)w->head[r], w->seq.q_row + w->row[r]);
+
+    for (size_t at = 0; at < w->p->dv * attn_type_size(out->type); at += 64)
+        ATTN__PREFETCH_WRITE(row + at);
+}
+
 /* Sink, division, outputs. */
 static void E(finish)(E(work) * w)
 {
@@ -663,6 +700,8 @@ static void E(finish)(E(work) * w)
         REAL *out = w->total.out + r * p->width, *max = &w->total.max[r], *sum = &w->total.sum[r];
         REAL sink = -(REAL)INFINITY;
 
+        if (p->has_out && r + 4 < w->rows)
+            E(prefetch_out)(w, r + 4);
         if (p->has_sink)
             sink = (REAL)attn__read(&a->sink, (int64_t)w->b, h, 0);
         if (sink != -(REAL)INFINITY)

@@ -23,6 +23,7 @@ typedef struct attn__problem {
     int64_t rows;    /* longest Tq */
     int64_t columns; /* longest Tk, counted from row 0 of the key buffer */
     bool has_keep, has_bias, has_alibi, has_sink, has_out, has_lse, has_weights;
+    bool keep_repeats;   /* the keep-mask is one for all rows and heads of a sequence */
     bool masks_cells;    /* keep-mask or block list */
     bool changes_scores; /* softcap, bias, ALiBi or tile function */
     uint64_t drop_below; /* dropout: words below this drop; 0: none */

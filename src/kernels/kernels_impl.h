@@ -4,6 +4,7 @@
 #include "src/kernels/kernels.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define PASTE_(a, b) a##b

@@ -128,6 +128,10 @@ ATTN__INLINE void K(load_rows_typed)(REAL *dst, ptrdiff_t dst_stride, size_t row
         REAL *to = dst + (ptrdiff_t)r * dst_stride;
         size_t c = 0;
 
+        if (rows > 1) /* rows to come, which may be a stride of pages away */
+            for (; c < cols; c += 64 / K(element_size)(type))
+                K(prefetch)(type, row, 16 * row_stride + (ptrdiff_t)c, 1);
+        c = 0;
         for (; c + LANES <= cols; c += LANES)
             V(store)
         (to + c, V(mul)(factor, K(load_typed)(type, K(advance)(type, row, (ptrdiff_t)c), LANES)));
@@ -536,8 +540,8 @@ static void K(values)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p,
             columns = 2 * PANEL;
             for (size_t r = 0; r < mr; r += 2)
                 K(values_wide)
-                (out + (ptrdiff_t)r * out_stride + c, out_stride, mr - r < 2 ? mr - r : 2,
-                 p + r * TILE + k0, k1 - k0, type, at, v_stride);
+            (out + (ptrdiff_t)r * out_stride + c, out_stride, mr - r < 2 ? mr - r : 2,
+             p + r * TILE + k0, k1 - k0, type, at, v_stride);
             continue;
         }
         columns = width - c < PANEL ? width - c : PANEL;
@@ -612,12 +616,22 @@ static REAL K(row_sum)(const REAL *sum)
     return (t[0] + t[2]) + (t[1] + t[3]);
 }
 
+static bool K(is_zero)(const REAL *sum)
+{
+    uint64_t zeros = ~(uint64_t)0;
+
+    ATTN__UNROLL
+    for (size_t i = 0; i < 16; i += LANES)
+        zeros &= V(eq)(V(load)(sum + i), V(zero)());
+    return (zeros & (((uint64_t)1 << LANES) - 1)) == ((uint64_t)1 << LANES) - 1;
+}
+
 /* A score left the slack above the reference: the row's largest score becomes the reference. */
 static ATTN__NOINLINE void K(raise)(REAL *max, REAL to, REAL *sum, REAL *out, size_t width)
 {
     /* Nothing seen yet is the usual case. A sum with max = -inf (scores of -inf, or NaN) goes
      * through the factor 0 below, which keeps a NaN. */
-    if (*max != MINUS_INF || K(row_sum)(sum) != 0) {
+    if (*max != MINUS_INF || !K(is_zero)(sum)) {
         REAL factor = K(exp_one)(*max - to);
         K(scale_row)(sum, 16, factor);
         K(scale_row)(out, width, factor);
