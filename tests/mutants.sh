@@ -15,9 +15,10 @@ jobs=${ATTN_JOBS:-$(nproc)}
 cc=${CC:-cc}
 flags=(-std=c11 -O1 -ffp-contract=off -w)
 # In the order in which they are tried; the first failure ends it. The slow programs are left out.
-tests=(test_differential test_laws test_pairs)
+tests=(test_differential test_laws test_laws_bounds test_pairs)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+mkdir "$work/tree" && cp -r src include tests "$work/tree" && cd "$work/tree" || exit 1 # others may edit
 
 mutants='
 causal loses its last key         | core/problem.c | s/\*hi = pos \+ 1;/*hi = pos;/
@@ -79,39 +80,44 @@ log2 e of 16 bits                 | kernels/kernels_impl.h | s/0x1\.715476p\+0f/
 bf16 truncated                    | base/half.h | s/b \+ 0x7fff \+ \(\(b >> 16\) & 1\)/b/
 '
 
-compile() # source root, object folder, files...
+# Compiles files of a tree into a folder, with a list beside each of what it includes.
+compile() # tree, folder, files...
 {
     local root=$1 to=$2 file
     shift 2
     for file; do
-        "$cc" "${flags[@]}" -I"$root" -c "$root/$file" -o "$to/${file//\//_}.o" || return
+        (cd "$root" && "$cc" "${flags[@]}" -I. -MMD -MF "$to/${file//\//_}.d" -c "$file" \
+            -o "$to/${file//\//_}.o") || return
     done
 }
 
-objects_of() # folder of src
+# The sources that hold or include a file, by the lists of the first build.
+dependents() # file
 {
-    (cd "$1" && ls src/"$2"/*.c)
+    local source
+    for source in src/base/*.c src/kernels/*.c src/core/*.c; do
+        grep -q "[ /]$1\b" "$work/base/${source//\//_}.d" && echo "$source"
+    done
 }
 
-# Links and runs the tests against the objects in folder $1. Prints the first that fails.
+# Links the tests with the objects in folder $1 and runs them, a short run of the random calls first. Prints
+# the first that fails.
 first_failure()
 {
-    local test
+    local test run
     for test in "${tests[@]}"; do
         "$cc" -o "$1/$test" "$work/base/$test.o" "$work"/base/support/*.o "$1"/src_*.o \
-            -lcmocka -lpthread -lm 2>"$1/link" || { echo "$test (link)"; return; }
-        case $test in
-        test_differential) set -- "$1" --cases 3000 ;;
-        *) set -- "$1" ;;
-        esac
-        timeout 300 "$1/$test" "${@:2}" >"$1/log" 2>&1 || { echo "$test"; return; }
-        rm -f "$1/$test"
+            -lcmocka -lpthread -lm || return
+    done
+    for run in "test_differential --cases 500" "test_differential --cases 4000" "${tests[@]:1}"; do
+        # shellcheck disable=SC2086
+        timeout 300 "$1"/$run >"$1/log" 2>&1 || { echo "$run"; return 0; }
     done
 }
 
 try() # name, file, substitution
 {
-    local dir folder caught
+    local dir caught
     dir=$(mktemp -d "$work/mXXXXXX")
     mkdir "$dir/tree"
     cp -r src include "$dir/tree/"
@@ -121,15 +127,12 @@ try() # name, file, substitution
         return
     fi
     cp "$work"/base/src_*.o "$dir/"
-    for folder in base kernels core; do
-        [[ $2 == base/* || $2 == "$folder"/* ]] || continue
-        # shellcheck disable=SC2046
-        compile "$dir/tree" "$dir" $(objects_of "$dir/tree" "$folder") || {
-            echo "STALE    $1 (does not compile)"
-            return
-        }
-    done
-    caught=$(first_failure "$dir")
+    # shellcheck disable=SC2046
+    compile "$dir/tree" "$dir" $(dependents "src/$2") || {
+        echo "STALE    $1 (does not compile)"
+        return
+    }
+    caught=$(first_failure "$dir") || caught=
     rm -rf "$dir"
     if [[ $caught ]]; then
         echo "caught   $1: $caught"
@@ -142,8 +145,7 @@ build_base()
 {
     local file
     mkdir -p "$work/base/support"
-    # shellcheck disable=SC2046
-    compile . "$work/base" $(objects_of . base) $(objects_of . kernels) $(objects_of . core) || return
+    compile . "$work/base" src/base/*.c src/kernels/*.c src/core/*.c || return
     for file in tests/*.c; do
         case $file in
         tests/test_*) ;;
@@ -159,7 +161,7 @@ build_base()
 build_base || exit 1
 mkdir "$work/check"
 cp "$work"/base/src_*.o "$work/check/"
-broken=$(first_failure "$work/check")
+broken=$(first_failure "$work/check") || exit 1
 if [[ $broken ]]; then
     echo "the tests fail without any mutant: $broken"
     tail -5 "$work/check/log"
