@@ -8,8 +8,7 @@
 
 #include "cli/console.h"
 
-/* --- Files -------------------------------------------------------------------------------------
- */
+/* --- Files ---------------------------------------------------------------------------------- */
 
 typedef struct open_file {
     struct open_file *next;
@@ -118,8 +117,7 @@ const char *cli_format_name(attn_format format)
     return "?";
 }
 
-/* --- Elements ----------------------------------------------------------------------------------
- */
+/* --- Elements ------------------------------------------------------------------------------- */
 
 int cli_is_float(attn_type type)
 {
@@ -235,8 +233,7 @@ double cli_number_at(const attn_tensor *tensor, int64_t i)
     }
 }
 
-/* --- Descriptions ------------------------------------------------------------------------------
- */
+/* --- Descriptions --------------------------------------------------------------------------- */
 
 const char *cli_tensor_text(char *buffer, const attn_tensor *tensor)
 {

@@ -89,8 +89,7 @@ static const cli_option bench_options[BENCH_OPTIONS] = {
                     0},
 };
 
-/* --- Reading shapes ----------------------------------------------------------------------------
- */
+/* --- Reading shapes ------------------------------------------------------------------------- */
 
 /* All JSON values of a file of lines, as an array. NULL after a message. */
 static json_t *read_lines(const char *path)
@@ -163,8 +162,7 @@ static json_t *shape_of_options(const cli_value *o)
     return lines;
 }
 
-/* --- Comparing ---------------------------------------------------------------------------------
- */
+/* --- Comparing ------------------------------------------------------------------------------ */
 
 static int same_shape(const bench_shape *a, const bench_shape *b)
 {
@@ -198,8 +196,7 @@ static json_t *compare_with(json_t *peers, const bench_shape *shape, int threads
     return ratios;
 }
 
-/* --- Rows --------------------------------------------------------------------------------------
- */
+/* --- Rows ----------------------------------------------------------------------------------- */
 
 typedef struct rates {
     double before, after, best;
@@ -332,8 +329,7 @@ static void bench_row(const bench_shape *s, const bench_settings *set, json_t *p
     json_decref(row);
 }
 
-/* --- The command -------------------------------------------------------------------------------
- */
+/* --- The command ---------------------------------------------------------------------------- */
 
 static int is_wanted(const bench_shape *s, const char *only)
 {

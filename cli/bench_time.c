@@ -7,8 +7,7 @@
 
 #include "cli/console.h"
 
-/* --- Inputs ------------------------------------------------------------------------------------
- */
+/* --- Inputs --------------------------------------------------------------------------------- */
 
 /* About normal with variance 1: the sum of four uniform numbers, from the four 16-bit parts of one
  * step of a counter-based generator (splitmix64: Steele, Lea and Flood 2014). */
@@ -94,8 +93,7 @@ static attn_view make_bias(const bench_shape *s)
     return attn_view_bhsd(data, s->type, 1, s->hq, s->nq, s->nk);
 }
 
-/* --- Calls -------------------------------------------------------------------------------------
- */
+/* --- Calls ---------------------------------------------------------------------------------- */
 
 typedef struct bench_call {
     const attn_ctx *ctx;
@@ -162,8 +160,7 @@ static attn_status prepare(const bench_shape *s, const bench_settings *set, benc
     return ATTN_OK;
 }
 
-/* --- Timing ------------------------------------------------------------------------------------
- */
+/* --- Timing --------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {

@@ -17,8 +17,7 @@ static const char *program = "attn";
 static int bar_shown; /* a progress bar occupies the line of the cursor */
 static volatile sig_atomic_t signal_seen;
 
-/* --- Lines -------------------------------------------------------------------------------------
- */
+/* --- Lines ---------------------------------------------------------------------------------- */
 
 /* Decodes one UTF-8 character of at most four bytes; returns its length, 0 if it is malformed. */
 static size_t utf8_char(const unsigned char *s, uint32_t *code)
@@ -152,8 +151,7 @@ void cli_print(const char *format, ...)
     va_end(args);
 }
 
-/* --- JSON --------------------------------------------------------------------------------------
- */
+/* --- JSON ----------------------------------------------------------------------------------- */
 
 void cli_print_json(json_t *object)
 {
@@ -208,8 +206,7 @@ double cli_clock(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* --- Memory ------------------------------------------------------------------------------------
- */
+/* --- Memory --------------------------------------------------------------------------------- */
 
 /* A block starts with this header, padded to keep the caller's part aligned. */
 typedef struct block {
@@ -287,8 +284,7 @@ const char *cli_size_text(char *buffer, uint64_t bytes)
     return buffer;
 }
 
-/* --- Signals -----------------------------------------------------------------------------------
- */
+/* --- Signals -------------------------------------------------------------------------------- */
 
 static void note_signal(int number)
 {
@@ -339,8 +335,7 @@ void cli_die_of_signal(void)
     _exit(128 + number);
 }
 
-/* --- Progress ----------------------------------------------------------------------------------
- */
+/* --- Progress ------------------------------------------------------------------------------- */
 
 enum {
     BAR_DELAY = 1,  /* seconds of work before a bar appears */

@@ -16,8 +16,7 @@ static const cli_option info_options[INFO_OPTIONS] = {
                    "one line of JSON a file, or for the machine", 0, 0},
 };
 
-/* --- Machine -----------------------------------------------------------------------------------
- */
+/* --- Machine -------------------------------------------------------------------------------- */
 
 /* The processor's own name where the system tells it (Linux on x86), else the architecture. */
 static const char *processor_name(char *buffer, size_t size)
@@ -119,8 +118,7 @@ static int machine(int as_json)
     return 0;
 }
 
-/* --- Files -------------------------------------------------------------------------------------
- */
+/* --- Files ---------------------------------------------------------------------------------- */
 
 static uint64_t tensor_bytes(const attn_tensor *t)
 {

@@ -10,8 +10,7 @@
 
 #include "cli/console.h"
 
-/* --- Numbers -----------------------------------------------------------------------------------
- */
+/* --- Numbers -------------------------------------------------------------------------------- */
 
 int cli_read_integer(const char *text, int64_t *out)
 {
@@ -99,8 +98,7 @@ size_t cli_read_numbers(const char *text, double **out)
     return n;
 }
 
-/* --- Suggestions -------------------------------------------------------------------------------
- */
+/* --- Suggestions ---------------------------------------------------------------------------- */
 
 enum { MAX_WORD = 40 };
 
@@ -155,8 +153,7 @@ static const char *option_name(const void *user, size_t i)
     return i < c->option_count ? c->options[i].name : i == c->option_count ? "help" : NULL;
 }
 
-/* --- Parsing -----------------------------------------------------------------------------------
- */
+/* --- Parsing -------------------------------------------------------------------------------- */
 
 /* Place of a word in "a|b|c"; -1 if it is not there. */
 static int64_t choice_index(const char *choices, const char *word)
@@ -309,8 +306,7 @@ int cli_parse(const cli_command *command, char **words, size_t word_count, cli_v
     return 0;
 }
 
-/* --- Help --------------------------------------------------------------------------------------
- */
+/* --- Help ----------------------------------------------------------------------------------- */
 
 enum { HELP_COLUMN = 26, HELP_WIDTH = 80 };
 

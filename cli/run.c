@@ -103,8 +103,7 @@ const cli_option run_options[RUN_OPTIONS] = {
     [RUN_QUIET] = {NULL, "quiet", 0, CLI_FLAG, "", "no summary, notes or progress", 0, 0},
 };
 
-/* --- Inputs ------------------------------------------------------------------------------------
- */
+/* --- Inputs --------------------------------------------------------------------------------- */
 
 static int input_view(const run_call *c, const attn_tensor *t, const char *path, const char *what,
                       attn_view *view)
@@ -189,8 +188,7 @@ static int read_scores(run_call *c)
     return o[RUN_SINK].given ? run_head_numbers(c, RUN_SINK, "sink", &a->sink) : 0;
 }
 
-/* --- Summary -----------------------------------------------------------------------------------
- */
+/* --- Summary -------------------------------------------------------------------------------- */
 
 static json_t *view_json(const attn_view *v, const char *path)
 {
@@ -261,8 +259,7 @@ static void note_alignment(const run_call *c)
              (long long)c->tq, (long long)c->tk);
 }
 
-/* --- Errors ------------------------------------------------------------------------------------
- */
+/* --- Errors --------------------------------------------------------------------------------- */
 
 /* Fields that an option of another name fills. */
 static const char *option_of_field(const char *field)
@@ -305,8 +302,7 @@ static int library_failed(const run_call *c, attn_status status, const attn_erro
     return cli_failed(NULL, status, err);
 }
 
-/* --- The command -------------------------------------------------------------------------------
- */
+/* --- The command ---------------------------------------------------------------------------- */
 
 static void show_log(void *user, const char *text)
 {

@@ -11,8 +11,7 @@
 #include "cli/arrays.h"
 #include "cli/console.h"
 
-/* --- Lists of integers -------------------------------------------------------------------------
- */
+/* --- Lists of integers ---------------------------------------------------------------------- */
 
 static int looks_like_list(const char *text)
 {
@@ -119,8 +118,7 @@ static int fill_segments(run_call *c)
     return 0;
 }
 
-/* --- Positions ---------------------------------------------------------------------------------
- */
+/* --- Positions ------------------------------------------------------------------------------ */
 
 /* Sums of numbers that the library has yet to judge may wrap, but must not be undefined. */
 static int64_t plus(int64_t a, int64_t b)
@@ -255,8 +253,7 @@ double run_pairs(const run_call *call)
     return pairs * (double)call->heads;
 }
 
-/* --- Arrays ------------------------------------------------------------------------------------
- */
+/* --- Arrays --------------------------------------------------------------------------------- */
 
 /* A mask of 1 to 4 axes, aligned at the last: [keys], [queries, keys], [heads, queries, keys], ...
  */
@@ -412,8 +409,7 @@ static int fill_alibi(run_call *c)
     return 0;
 }
 
-/* --- Block lists -------------------------------------------------------------------------------
- */
+/* --- Block lists ---------------------------------------------------------------------------- */
 
 static int block_number(const char *path, const char *name, int64_t *out)
 {

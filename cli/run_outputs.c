@@ -24,8 +24,7 @@ static int file_axes(run_layout layout, int rank, int axes[4])
     return n;
 }
 
-/* --- Places ------------------------------------------------------------------------------------
- */
+/* --- Places --------------------------------------------------------------------------------- */
 
 /* Whether a file can be made beside `path`: better to fail now than after an hour of work. */
 static int check_folder(const char *path)
@@ -61,8 +60,7 @@ static int check_place(const run_call *c, int option, attn_type type)
     return check_folder(path);
 }
 
-/* --- Arrays ------------------------------------------------------------------------------------
- */
+/* --- Arrays --------------------------------------------------------------------------------- */
 
 static void *output_memory(const char *name, const attn_tensor *t)
 {

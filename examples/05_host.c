@@ -12,7 +12,7 @@
 
 enum { heads = 4, rows = 1500, width = 64, host_threads = 3 };
 
-/* --- The host's memory: counts what is asked of it --- */
+/* --- The host's memory: counts what is asked of it ------------------------------------------ */
 
 typedef struct heap {
     atomic_long calls, in_use;
@@ -37,7 +37,7 @@ static void heap_free(void *user, void *memory)
     free(memory);
 }
 
-/* --- The host's workers: here made for each call; a real host has a pool --- */
+/* --- The host's workers: here made for each call; a real host has a pool -------------------- */
 
 typedef struct batch {
     size_t n;
@@ -68,7 +68,7 @@ static void host_parallel_for(void *user, size_t n, void (*task)(void *arg, size
     ++*(int *)user; /* how often we were asked */
 }
 
-/* --- The user: presses stop when `stop_at` percent are done --- */
+/* --- The user: presses stop when `stop_at` percent are done --------------------------------- */
 
 typedef struct user {
     double stop_at;

@@ -94,7 +94,7 @@ static float *encode_questions(const memory *m, encoder *e, const question *q, s
     return x;
 }
 
-/* --- Attention ------------------------------------------------------------------------------- */
+/* --- Attention ------------------------------------------------------------------------------ */
 
 /* The one call. `step` asks every step-th question: a stride, no copy. */
 static void ask(const attn_ctx *ctx, const memory *m, float *queries, size_t n, size_t step,
@@ -185,7 +185,7 @@ static double check_by_hand(const memory *m, const float *queries, size_t n, dou
     return worst;
 }
 
-/* --- What is printed ------------------------------------------------------------------------- */
+/* --- What is printed ------------------------------------------------------------------------ */
 
 typedef struct screen {
     int colour; /* 24-bit colour; else plain ASCII */
@@ -487,7 +487,7 @@ static void print_memory(const memory *m, size_t rows)
     printf(".\n");
 }
 
-/* --- The program ----------------------------------------------------------------------------- */
+/* --- The program ---------------------------------------------------------------------------- */
 
 typedef struct options {
     const char *words, *misspellings;

@@ -59,7 +59,7 @@ static void *new_array(size_t count, size_t size)
     return need(calloc(count ? count : 1, size));
 }
 
-/* --- Reading --------------------------------------------------------------------------------- */
+/* --- Reading -------------------------------------------------------------------------------- */
 
 /* Plain: a to z only, and short enough. */
 static int is_plain(const char *text)
@@ -146,7 +146,7 @@ static FILE *open_or_die(const char *path)
     return file;
 }
 
-/* --- Words as vectors ------------------------------------------------------------------------ */
+/* --- Words as vectors ----------------------------------------------------------------------- */
 
 /* What a word is made of: its letters, its pairs of letters up to three places apart, its triples
  * of neighbours. The ends count as a 27th letter, so that pairs and triples know first and last

@@ -12,7 +12,7 @@ void hostile_add(hostile_list *list, const char *name, attn_format format, blob 
     list->items[list->count++] = (hostile){name, format, file, says};
 }
 
-/* --- npy -------------------------------------------------------------------------------------- */
+/* --- npy ------------------------------------------------------------------------------------ */
 
 /* Header texts, as they are, with 24 bytes of data: what a true one would need. */
 static const struct {
@@ -195,7 +195,7 @@ void hostile_npy(hostile_list *list)
     }
 }
 
-/* --- safetensors ------------------------------------------------------------------------------ */
+/* --- safetensors ---------------------------------------------------------------------------- */
 
 /* Headers with 8 bytes of data, which the tensor T covers. */
 #define T "\"t\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}"

@@ -26,7 +26,7 @@ static void add(hostile_list *list, const char *name, const zip_file_of *z, cons
     hostile_add(list, name, ATTN_FORMAT_NPZ, zip_bytes(list->home, z), says);
 }
 
-/* --- Names ------------------------------------------------------------------------------------ */
+/* --- Names ---------------------------------------------------------------------------------- */
 
 static void add_names(hostile_list *list)
 {
@@ -67,7 +67,7 @@ static void add_names(hostile_list *list)
     }
 }
 
-/* --- One field of one header ------------------------------------------------------------------ */
+/* --- One field of one header ---------------------------------------------------------------- */
 
 enum { IN_LOCAL = 1, IN_CENTRAL = 2, IN_BOTH = 3 };
 
@@ -140,7 +140,7 @@ static void add_fields(hostile_list *list)
     }
 }
 
-/* --- Where things lie ------------------------------------------------------------------------- */
+/* --- Where things lie ----------------------------------------------------------------------- */
 
 typedef struct place_case {
     const char *test;
@@ -229,7 +229,7 @@ static void add_nested(hostile_list *list)
     add(list, "zip_two_entries_one_member", &z, "");
 }
 
-/* --- Comments, end records, contents ---------------------------------------------------------- */
+/* --- Comments, end records, contents -------------------------------------------------------- */
 
 static void add_ends(hostile_list *list)
 {

@@ -67,7 +67,7 @@ blob blob_load(arena *a, const char *path)
     return b;
 }
 
-/* --- npy and safetensors ---------------------------------------------------------------------- */
+/* --- npy and safetensors -------------------------------------------------------------------- */
 
 static void put_counted(blob *b, size_t n)
 {
@@ -109,7 +109,7 @@ blob safetensors_of(arena *a, const char *header, size_t payload)
     return b;
 }
 
-/* --- zip -------------------------------------------------------------------------------------- */
+/* --- zip ------------------------------------------------------------------------------------ */
 
 static blob deflate_raw(const blob *content)
 {
@@ -209,7 +209,7 @@ blob zip_bytes(arena *a, const zip_file_of *z)
     return b;
 }
 
-/* --- Checks ----------------------------------------------------------------------------------- */
+/* --- Checks --------------------------------------------------------------------------------- */
 
 int64_t tensor_count(const attn_tensor *t)
 {
@@ -311,7 +311,7 @@ void folder_remove(const char *folder)
     CHECK(rmdir(folder) == 0);
 }
 
-/* --- An allocator that counts, and fails on demand -------------------------------------------- */
+/* --- An allocator that counts, and fails on demand ------------------------------------------ */
 
 /* In front of each block its size, in a whole alignment unit. */
 enum { ROOM = 64 };

@@ -22,7 +22,7 @@ void blob_fill(blob *b, int byte, size_t n);
 /* A whole file of the disk. */
 blob blob_load(arena *a, const char *path);
 
-/* --- npy and safetensors ---------------------------------------------------------------------- */
+/* --- npy and safetensors -------------------------------------------------------------------- */
 
 /* A .npy of version 1.0 with this header text, as it is, and `payload` bytes 1, 2, 3, ... */
 blob npy_raw(arena *a, const char *header, size_t payload);
@@ -33,7 +33,7 @@ blob npy_of(arena *a, const char *descr, const char *fortran, const char *shape,
 /* A .safetensors with this header text and `payload` bytes. */
 blob safetensors_of(arena *a, const char *header, size_t payload);
 
-/* --- zip -------------------------------------------------------------------------------------- */
+/* --- zip ------------------------------------------------------------------------------------ */
 
 /* What header and directory entry of a member say. */
 typedef struct zip_says {
@@ -69,7 +69,7 @@ zip_member *zip_add(zip_file_of *z, const char *name, const blob *content, uint1
 
 blob zip_bytes(arena *a, const zip_file_of *z);
 
-/* --- Checks ----------------------------------------------------------------------------------- */
+/* --- Checks --------------------------------------------------------------------------------- */
 
 /* Size of a tensor in elements. */
 int64_t tensor_count(const attn_tensor *t);
@@ -86,7 +86,7 @@ void folder_remove(const char *folder);
 size_t folder_count(const char *folder);
 char *path_in(arena *a, const char *folder, const char *name);
 
-/* --- An allocator that counts, and fails on demand -------------------------------------------- */
+/* --- An allocator that counts, and fails on demand ------------------------------------------ */
 
 typedef struct meter {
     struct attn_ctx ctx; /* give &meter.ctx to the library */

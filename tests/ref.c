@@ -71,8 +71,7 @@ static int has_view(const attn_view *view)
     return view->data != NULL;
 }
 
-/* --- Sequences and rows ------------------------------------------------------------------------
- */
+/* --- Sequences and rows --------------------------------------------------------------------- */
 
 static void find_sequence(problem *p, int64_t b)
 {
@@ -134,8 +133,7 @@ static double *weights_row(const problem *p, double *base, const row_place *at)
     return base + ((at->b * r->wh + h) * r->wq + at->i) * r->wk;
 }
 
-/* --- Masks -------------------------------------------------------------------------------------
- */
+/* --- Masks ---------------------------------------------------------------------------------- */
 
 static int64_t floor_div(int64_t a, int64_t b)
 {
@@ -239,8 +237,7 @@ static void call_tile(const problem *p, const row_place *at)
     p->mask->tile(p->mask->tile_user, &tile);
 }
 
-/* --- Dropout -----------------------------------------------------------------------------------
- */
+/* --- Dropout -------------------------------------------------------------------------------- */
 
 void ref_philox(const uint32_t key[2], const uint32_t counter[4], uint32_t out[4])
 {
@@ -281,8 +278,7 @@ static int cell_dropped(const problem *p, const row_place *at, int64_t j)
                        at->h + a->dropout_head, at->pos_q, key_position(p, j));
 }
 
-/* --- Rows without ordinary numbers -------------------------------------------------------------
- */
+/* --- Rows without ordinary numbers ---------------------------------------------------------- */
 
 static void empty_row(const problem *p, const row_place *at)
 {
@@ -323,8 +319,7 @@ static void column_special(int state, double *out, double *bound)
         *out = state & COLUMN_UP ? HUGE_VAL : -HUGE_VAL;
 }
 
-/* --- The row, twice ----------------------------------------------------------------------------
- */
+/* --- The row, twice ------------------------------------------------------------------------- */
 
 #define REF_REAL double
 #define REF_NAME(x) double_##x
@@ -348,8 +343,7 @@ static void column_special(int state, double *out, double *bound)
 #define REF_SQRT sqrtl
 #include "tests/ref_row.h"
 
-/* --- Entry -------------------------------------------------------------------------------------
- */
+/* --- Entry ---------------------------------------------------------------------------------- */
 
 static void make_result(const attn_forward_args *args, ref *r)
 {

@@ -8,8 +8,7 @@
 
 #define LAZY (8 * 0.69314718055994531) /* how far max may stay below the largest logit */
 
-/* --- Storage types -----------------------------------------------------------------------------
- */
+/* --- Storage types -------------------------------------------------------------------------- */
 
 /* A binary format: bits of precision, exponent of its last place at the bottom, largest value. */
 typedef struct format {
@@ -143,8 +142,7 @@ void *ref_at(const attn_view *v, int64_t b, int64_t h, int64_t i, int64_t j)
     return (char *)v->data + offset * (int64_t)attn_type_size(v->type);
 }
 
-/* --- Elements ----------------------------------------------------------------------------------
- */
+/* --- Elements ------------------------------------------------------------------------------- */
 
 int ref_check(double got, double want, double bound, double rounding, double *ratio)
 {
@@ -205,8 +203,7 @@ static int check_stored(double got, double want, double bound, attn_type type, i
     return ref_check(got, want, bound, isfinite(size) ? type_rounding(type, f64, size) : 0, ratio);
 }
 
-/* --- Arrays ------------------------------------------------------------------------------------
- */
+/* --- Arrays --------------------------------------------------------------------------------- */
 
 /* What is compared: the result's view, its name, and the reference in the same order. */
 typedef struct part {
@@ -260,8 +257,7 @@ int ref_compare(const attn_forward_args *args, const ref *r, ref_worst *worst, c
     return bad;
 }
 
-/* --- Partial records ---------------------------------------------------------------------------
- */
+/* --- Partial records ------------------------------------------------------------------------ */
 
 typedef struct record {
     double sum, max;

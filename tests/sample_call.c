@@ -3,8 +3,7 @@
 
 call_memory call_mem;
 
-/* --- Making a valid call ------------------------------------------------------------------------
- */
+/* --- Making a valid call -------------------------------------------------------------------- */
 
 attn_view call_in(attn_type type, int64_t b, int64_t h, int64_t n, int64_t d)
 {
@@ -118,7 +117,7 @@ void call_fill(void)
     memcpy(call_mem.was_out, call_mem.out, REGION);
 }
 
-/* --- Changes ---------------------------------------- */
+/* --- Changes -------------------------------------------------------------------------------- */
 
 static void *place(const call *c, int64_t where, void *now)
 {

@@ -89,8 +89,7 @@ attn_view call_out(attn_type type, int64_t b, int64_t h, int64_t n, int64_t d);
 typedef attn_view (*view_maker)(attn_type, int64_t, int64_t, int64_t, int64_t);
 attn_partial call_record(view_maker view, attn_type type, int64_t b);
 
-/* --- One changed field --------------------------------------------------------------------------
- */
+/* --- One changed field ---------------------------------------------------------------------- */
 
 enum kind { AS_IS, AS_I64, AS_INT, AS_SIZE, AS_F64, AS_PLACE };
 

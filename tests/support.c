@@ -24,8 +24,7 @@ static const test_case *all_tests;
 static size_t passed;
 static uint64_t seed = 1;
 
-/* --- Reporter ----------------------------------------------------------------------------------
- */
+/* --- Reporter ------------------------------------------------------------------------------- */
 
 static void run_one(void **state)
 {
@@ -141,8 +140,7 @@ uint64_t test_seed(void)
     return seed;
 }
 
-/* --- Contexts ----------------------------------------------------------------------------------
- */
+/* --- Contexts ------------------------------------------------------------------------------- */
 
 size_t sets_available(attn_kernel_set sets[4])
 {
@@ -195,8 +193,7 @@ const attn_ctx *ctx_for(attn_kernel_set set, int threads)
     return contexts[context_count++].ctx;
 }
 
-/* --- Random numbers ----------------------------------------------------------------------------
- */
+/* --- Random numbers ------------------------------------------------------------------------- */
 
 rng rng_make(uint64_t from, uint64_t stream)
 {

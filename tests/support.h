@@ -12,8 +12,7 @@
 
 #include "include/attn/attn.h"
 
-/* --- Reporter ----------------------------------------------------------------------------------
- */
+/* --- Reporter ------------------------------------------------------------------------------- */
 
 /* A test; with per_set it runs once for each kernel set, skipped where the set cannot run. */
 typedef struct test_case {
@@ -36,8 +35,7 @@ size_t test_index(void **state);
 /* The seed of this run (printed; --seed). */
 uint64_t test_seed(void);
 
-/* --- Contexts ----------------------------------------------------------------------------------
- */
+/* --- Contexts ------------------------------------------------------------------------------- */
 
 /* Kernel sets that run here, best first; returns how many. */
 size_t sets_available(attn_kernel_set sets[4]);
@@ -64,8 +62,7 @@ double rng_bell(rng *r); /* near Gaussian, mean 0, variance 1, |x| < 3.5 */
 int64_t rng_int(rng *r, int64_t low, int64_t high); /* low .. high, both included */
 int rng_chance(rng *r, int percent);
 
-/* --- Memory ------------------------------------------------------------------------------------
- */
+/* --- Memory --------------------------------------------------------------------------------- */
 
 /* Memory freed together. Zeroed struct is empty. */
 typedef struct arena {
@@ -80,8 +77,7 @@ void arena_reset(arena *a);             /* frees everything, guarded memory too 
  * byte right before the other (at_end 1). Part of the arena. */
 void *arena_guarded(arena *a, size_t size, int at_end);
 
-/* --- Views -------------------------------------------------------------------------------------
- */
+/* --- Views ---------------------------------------------------------------------------------- */
 
 /* How a view lies in memory. */
 typedef enum layout {

@@ -19,8 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* --- An allocator that fails on demand ----------------------------------------------------------
- */
+/* --- An allocator that fails on demand ------------------------------------------------------ */
 
 typedef struct heap {
     atomic_long calls, live;
@@ -71,8 +70,7 @@ static attn_status heap_ctx(heap *h, int threads, attn_ctx **ctx, attn_error *er
     return attn_ctx_create(&o, ctx, err);
 }
 
-/* --- The sweep ----------------------------------------------------------------------------------
- */
+/* --- The sweep ------------------------------------------------------------------------------ */
 
 /* What a step works on. `done` checks the result of a success. */
 typedef struct bench {
@@ -340,8 +338,7 @@ static void context_needs_its_memory(void **state)
     CHECK(atomic_load(&h.live) == 0);
 }
 
-/* --- With a workspace ---------------------------------------------------------------------------
- */
+/* --- With a workspace ----------------------------------------------------------------------- */
 
 static void no_allocation_with_a_workspace(void **state)
 {
@@ -379,8 +376,7 @@ static void no_allocation_with_a_workspace(void **state)
     }
 }
 
-/* --- How much -----------------------------------------------------------------------------------
- */
+/* --- How much ------------------------------------------------------------------------------- */
 
 enum { LONG = 65536, TILE = 4 << 20 };
 

@@ -12,8 +12,7 @@
 
 static attn_ctx *ctx;
 
-/* --- Errors of attn_forward ---------------------------------------------------------------------
- */
+/* --- Errors of attn_forward ----------------------------------------------------------------- */
 
 static void views_of_wrong_type_or_place(void **state)
 {
@@ -361,8 +360,7 @@ static void sizes_whose_products_wrap(void **state)
     CHECK(1u << attn_forward(ctx, &c.a, &err) & BAD);
 }
 
-/* --- Other calls --------------------------------------------------------------------------------
- */
+/* --- Other calls ---------------------------------------------------------------------------- */
 
 typedef struct merge_call {
     attn_merge_args a;

@@ -8,8 +8,7 @@
 
 static attn_ctx *ctx;
 
-/* --- What is legal ------------------------------------------------------------------------------
- */
+/* --- What is legal -------------------------------------------------------------------------- */
 
 static void legal_edges(void **state)
 {
@@ -154,8 +153,7 @@ static void structs_of_other_sizes(void **state)
     CHECK(attn_forward(ctx, &c.a, &err) == ATTN_OK);
 }
 
-/* --- Fuzz ---------------------------------------------------------------------------------------
- */
+/* --- Fuzz ----------------------------------------------------------------------------------- */
 
 /* 1 if every element of the view lies in the region (or the view is absent or empty). Sizes and
  * strides that doubles cannot hold exactly count as outside. */

@@ -17,8 +17,7 @@
 
 static const int widths[] = {1, 2, 3, 7, 16};
 
-/* --- Threads and workers ------------------------------------------------------------------------
- */
+/* --- Threads and workers -------------------------------------------------------------------- */
 
 static void threads_body(attn_kernel_set set, problem *p)
 {
@@ -138,8 +137,7 @@ static void repeats_under_load(void **state)
     CHECK_MSG(differ == 0, "%d of the repeats differ", differ);
 }
 
-/* --- Batch mates, padding, strides --------------------------------------------------------------
- */
+/* --- Batch mates, padding, strides ---------------------------------------------------------- */
 
 static void batch_body(attn_kernel_set set, problem *p)
 {
@@ -268,8 +266,7 @@ static void strides_change_nothing(void **state)
     problem_each(state, 2, strides_body);
 }
 
-/* --- Cuts of queries and keys -------------------------------------------------------------------
- */
+/* --- Cuts of queries and keys --------------------------------------------------------------- */
 
 /* Queries from..from+n-1 of the problem in a call of their own, keys up to `keys`. */
 static void check_chunk(const attn_ctx *ctx, problem *p, int64_t from, int64_t n, int64_t keys)

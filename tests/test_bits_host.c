@@ -13,8 +13,7 @@
 #include <immintrin.h>
 #endif
 
-/* --- Floating-point environment -----------------------------------------------------------------
- */
+/* --- Floating-point environment ------------------------------------------------------------- */
 
 /* Control bits of the machine: rounding, flushing, traps. Flags that record past exceptions are no
  * part of the promise. */
@@ -179,8 +178,7 @@ static void control_word_of_other_calls(void **state)
         CHECK_MSG(hash[0][t] == hash[1][t], "cache of %s", attn_type_name(kinds[t]));
 }
 
-/* --- What is asked for, and where it goes -------------------------------------------------------
- */
+/* --- What is asked for, and where it goes --------------------------------------------------- */
 
 /* Outputs in every combination; the bits of each do not depend on the others. */
 static void outputs_body(attn_kernel_set set, problem *p)

@@ -29,8 +29,7 @@ typedef struct model {
     const attn_ctx *ctx;
 } model;
 
-/* --- The model ----------------------------------------------------------------------------------
- */
+/* --- The model ------------------------------------------------------------------------------ */
 
 static void model_open(model *m, const attn_ctx *ctx, const attn_cache_options *o, int64_t rows)
 {
@@ -160,8 +159,7 @@ static void model_check(const model *m, int64_t queries, int64_t window, const c
     }
 }
 
-/* --- What goes in comes out ---------------------------------------------------------------------
- */
+/* --- What goes in comes out ----------------------------------------------------------------- */
 
 /* Any cut of the appends, any capacity, any page: same bits as attn_forward. */
 static void appended_rows_decode_like_forward(void **state)
@@ -284,8 +282,7 @@ static void decode_is_within_the_bound(void **state)
     }
 }
 
-/* --- Full caches --------------------------------------------------------------------------------
- */
+/* --- Full caches ---------------------------------------------------------------------------- */
 
 static void append_at_capacity(void **state)
 {
@@ -351,8 +348,7 @@ static void page_pool_runs_out(void **state)
     model_close(&m);
 }
 
-/* --- Rings --------------------------------------------------------------------------------------
- */
+/* --- Rings ---------------------------------------------------------------------------------- */
 
 static void ring_at_every_phase(void **state)
 {
@@ -411,8 +407,7 @@ static void window_over_a_ring_equals_full(void **state)
     model_close(&m);
 }
 
-/* --- Trim, drop, fork ---------------------------------------------------------------------------
- */
+/* --- Trim, drop, fork ----------------------------------------------------------------------- */
 
 static void trim_and_drop(void **state)
 {
@@ -530,8 +525,7 @@ static void forks_share_pages(void **state)
     model_close(&m);
 }
 
-/* --- Any history --------------------------------------------------------------------------------
- */
+/* --- Any history ---------------------------------------------------------------------------- */
 
 static void random_step(model *m, rng *r)
 {

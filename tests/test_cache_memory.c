@@ -67,8 +67,7 @@ static attn_cache *open_cache(const attn_ctx *ctx, const attn_cache_options *o)
     return cache;
 }
 
-/* --- Memory of the caller -----------------------------------------------------------------------
- */
+/* --- Memory of the caller ------------------------------------------------------------------- */
 
 static void any_layout(void **state)
 {
@@ -232,8 +231,7 @@ static void assigned_from_a_position(void **state)
     }
 }
 
-/* --- Lengths ------------------------------------------------------------------------------------
- */
+/* --- Lengths -------------------------------------------------------------------------------- */
 
 /* A batch of different lengths: padded on the left, padded on the right, in a cache, and each
  * alone. */
@@ -322,8 +320,7 @@ static void columns_count_from_the_oldest_row(void **state)
     }
 }
 
-/* --- Errors -------------------------------------------------------------------------------------
- */
+/* --- Errors --------------------------------------------------------------------------------- */
 
 static void refuse_create(const attn_cache_options *o, const char *what)
 {

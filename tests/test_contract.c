@@ -17,8 +17,7 @@
 static const attn_type types[] = {ATTN_F32, ATTN_F16, ATTN_BF16, ATTN_F64};
 static const double INF = (double)INFINITY;
 
-/* --- Empty rows and masked garbage --------------------------------------------------------------
- */
+/* --- Empty rows and masked garbage ---------------------------------------------------------- */
 
 enum { EMPTY_WAYS = 8 };
 
@@ -171,8 +170,7 @@ static void row_04_minus_big_is_a_number_and_minus_inf_a_mask(void **state)
     CHECK(view_get(&s.a.weights, 0, 0, 0, 3) == 0);
 }
 
-/* --- Which keys ---------------------------------------------------------------------------------
- */
+/* --- Which keys ----------------------------------------------------------------------------- */
 
 static void row_05_causal_by_stated_offset(void **state)
 {
@@ -360,8 +358,7 @@ static void row_11_weights_do_not_change_the_output(void **state)
     }
 }
 
-/* --- Every pair of options ----------------------------------------------------------------------
- */
+/* --- Every pair of options ------------------------------------------------------------------ */
 
 enum { OPTIONS = 16 };
 
@@ -464,8 +461,7 @@ static void row_12_every_pair_of_options(void **state)
         }
 }
 
-/* --- Weights and statistics ---------------------------------------------------------------------
- */
+/* --- Weights and statistics ----------------------------------------------------------------- */
 
 static void rows_sum_to_one(const scene *s, double slack, const char *what)
 {

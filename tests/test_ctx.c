@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CHILD_SKIPS = 77, CHILD_SECONDS = 30 };
+enum { CHILD_SKIPS = 77, CHILD_SECONDS = 20 };
 
 #if defined(__SANITIZE_THREAD__)
 #define UNDER_TSAN 1
@@ -71,8 +71,7 @@ static int same_bits(const attn_ctx *ctx, problem *p, const attn_view *out)
     return attn_forward(ctx, &a, NULL) == ATTN_OK && view_same_bits(out, &p->out);
 }
 
-/* --- Making one ---------------------------------------------------------------------------------
- */
+/* --- Making one ----------------------------------------------------------------------------- */
 
 static void defaults(void **state)
 {
@@ -137,8 +136,7 @@ static void default_width_follows_affinity(void **state)
     assert_int_equal(result, 0);
 }
 
-/* --- Threads that cannot be had -----------------------------------------------------------------
- */
+/* --- Threads that cannot be had ------------------------------------------------------------- */
 
 typedef struct log_lines {
     int count;
@@ -217,8 +215,7 @@ static void missing_threads_are_a_log_line(void **state)
     arena_reset(&problem_mem);
 }
 
-/* --- Sharing ------------------------------------------------------------------------------------
- */
+/* --- Sharing -------------------------------------------------------------------------------- */
 
 typedef struct sharer {
     pthread_t thread;
@@ -299,8 +296,7 @@ static void contexts_come_and_go(void **state)
         assert_int_equal(wrong[t], 0);
 }
 
-/* --- The caller's workers -----------------------------------------------------------------------
- */
+/* --- The caller's workers ------------------------------------------------------------------- */
 
 typedef struct counted {
     size_t calls, tasks, widest;
@@ -337,8 +333,7 @@ static void parallel_for_is_used(void **state)
     arena_reset(&problem_mem);
 }
 
-/* --- Progress -----------------------------------------------------------------------------------
- */
+/* --- Progress ------------------------------------------------------------------------------- */
 
 typedef struct progress {
     atomic_int inside, overlaps;
@@ -349,6 +344,7 @@ typedef struct progress {
 static int watch(void *user, uint64_t done, uint64_t total)
 {
     progress *g = user;
+    struct timespec moment = {0, 100000};
 
     if (atomic_fetch_add(&g->inside, 1) != 0)
         atomic_fetch_add(&g->overlaps, 1);
@@ -356,6 +352,7 @@ static int watch(void *user, uint64_t done, uint64_t total)
     g->wrong += done > total || done < g->last || total == 0 || (g->calls > 1 && total != g->total);
     g->last = done;
     g->total = total;
+    nanosleep(&moment, NULL); /* long enough for another worker to come by */
     atomic_fetch_sub(&g->inside, 1);
     return g->stop_at && g->calls >= g->stop_at;
 }
@@ -425,8 +422,7 @@ static void progress_cancels(void **state)
     arena_reset(&problem_mem);
 }
 
-/* --- Fork ---------------------------------------------------------------------------------------
- */
+/* --- Fork ----------------------------------------------------------------------------------- */
 
 typedef struct forked {
     attn_ctx *ctx;
@@ -484,42 +480,49 @@ static void a_forked_child_may_destroy(void **state)
     arena_reset(&problem_mem);
 }
 
-static atomic_int stop_busy;
-static int busy_wrong;
+static atomic_int stop_busy, busy_wrong;
 
+/* Short calls, so that the pool's lock is often held when the other thread forks. */
 static void *busy(void *arg)
 {
     forked f = *(forked *)arg;
 
     while (!atomic_load(&stop_busy))
-        busy_wrong += !same_bits(f.ctx, &f.p, &f.out);
+        if (!same_bits(f.ctx, &f.p, &f.out))
+            atomic_fetch_add(&busy_wrong, 1);
     return NULL;
 }
+
+enum { BUSY = 3 };
 
 static void fork_while_another_thread_computes(void **state)
 {
     if (UNDER_TSAN)
         skip();
-    forked f = fork_setup(test_set(state)), theirs = f;
+    forked f = fork_setup(test_set(state)), theirs[BUSY];
+    problem small = problem_make(ctx_for(test_set(state), 1), ATTN_F32, PLAIN, 2, 5, 700);
     struct timespec pause = {0, 0};
-    pthread_t thread;
+    pthread_t thread[BUSY];
     int result = 0;
 
-    theirs.out = problem_out(&f.p, 3, 100);
     atomic_store(&stop_busy, 0);
-    busy_wrong = 0;
-    assert_int_equal(pthread_create(&thread, NULL, busy, &theirs), 0);
-    for (int n = 0; n < 25 && result == 0; n++) {
-        pause.tv_nsec = n * 100000; /* at different moments of the other's call */
+    atomic_store(&busy_wrong, 0);
+    for (int t = 0; t < BUSY; t++) {
+        theirs[t] = (forked){f.ctx, small, problem_out(&small, 2, 5)};
+        assert_int_equal(pthread_create(&thread[t], NULL, busy, &theirs[t]), 0);
+    }
+    for (int n = 0; n < 40 && result == 0; n++) {
+        pause.tv_nsec = n * 20000; /* at different moments of the others' calls */
         nanosleep(&pause, NULL);
         result = in_child(compute_in_child, &f);
     }
     atomic_store(&stop_busy, 1);
-    pthread_join(thread, NULL);
+    for (int t = 0; t < BUSY; t++)
+        pthread_join(thread[t], NULL);
     attn_ctx_destroy(f.ctx);
     arena_reset(&problem_mem);
     assert_int_equal(result, 0);
-    assert_int_equal(busy_wrong, 0);
+    assert_int_equal(atomic_load(&busy_wrong), 0);
 }
 
 int main(int argc, char **argv)

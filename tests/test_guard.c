@@ -34,8 +34,7 @@ typedef struct guarded {
     attn_partial partial;
 } guarded;
 
-/* --- Guarded calls ------------------------------------------------------------------------------
- */
+/* --- Guarded calls -------------------------------------------------------------------------- */
 
 static void protect(void *data, size_t size, int how)
 {
@@ -237,8 +236,7 @@ static void exact_buffers_at_random(void **state)
     }
 }
 
-/* --- Alignments ---------------------------------------------------------------------------------
- */
+/* --- Alignments ----------------------------------------------------------------------------- */
 
 static attn_view moved(const attn_view *v, int64_t offset)
 {
@@ -275,8 +273,7 @@ static void every_alignment(void **state)
     }
 }
 
-/* --- Caches over exact memory -------------------------------------------------------------------
- */
+/* --- Caches over exact memory --------------------------------------------------------------- */
 
 static void guarded_caches(void **state)
 {
@@ -316,8 +313,7 @@ static void guarded_caches(void **state)
     }
 }
 
-/* --- Offsets beyond 32 bits ---------------------------------------------------------------------
- */
+/* --- Offsets beyond 32 bits ----------------------------------------------------------------- */
 
 typedef struct sparse {
     char *base;

@@ -287,7 +287,7 @@ static void written_files_are_stable_and_mappable(void **state)
     arena_reset(&a);
 }
 
-/* --- Files by others -------------------------------------------------------------------------- */
+/* --- Files by others ------------------------------------------------------------------------ */
 
 /* 1, 2, 3, ... in the tensor's type, as make_seeds.py fills all arrays. */
 static void check_counted(const char *path, const attn_tensor *t)
@@ -432,7 +432,7 @@ static void safetensors_by_others_are_read(void **state)
     attn_file_close(file);
 }
 
-/* --- Views ------------------------------------------------------------------------------------ */
+/* --- Views ---------------------------------------------------------------------------------- */
 
 static void views_of_every_rank(void **state)
 {
@@ -487,7 +487,7 @@ static void views_of_other_ranks_are_refused(void **state)
     CHECK(attn_tensor_view(&mask, 0, &v, &err) == ATTN_OK && v.type == ATTN_U8); /* a keep mask */
 }
 
-/* --- Arguments -------------------------------------------------------------------------------- */
+/* --- Arguments ------------------------------------------------------------------------------ */
 
 static void check_refused_write(const char *path, const attn_tensor *t, size_t n, const char *says)
 {

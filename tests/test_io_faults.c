@@ -47,7 +47,7 @@
 
 #define SEEDS "tests/fuzz/corpus/"
 
-/* --- Calls that fail on demand ---------------------------------------------------------------- */
+/* --- Calls that fail on demand -------------------------------------------------------------- */
 
 typedef enum call { CALL_NONE, CALL_WRITE, CALL_FSYNC, CALL_CLOSE, CALL_RENAME } call;
 
@@ -100,7 +100,7 @@ int rename(const char *from, const char *to)
     return fails(CALL_RENAME) ? -1 : (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
-/* --- An allocator that fails on demand -------------------------------------------------------- */
+/* --- An allocator that fails on demand ------------------------------------------------------ */
 
 #ifdef REAL
 void *REAL(malloc)(size_t);
@@ -153,7 +153,7 @@ static void ignore_leaks(int on)
 }
 #endif
 
-/* --- Failing memory --------------------------------------------------------------------------- */
+/* --- Failing memory ------------------------------------------------------------------------- */
 
 /* What is tried under each failure: opening a file, sound or not, or writing one. */
 typedef struct task {
@@ -326,7 +326,7 @@ static void every_allocation_of_the_libraries_may_fail(void **state)
 #endif
 }
 
-/* --- Failing system calls --------------------------------------------------------------------- */
+/* --- Failing system calls ------------------------------------------------------------------- */
 
 /* A tensor that needs several write() calls. */
 enum { BIG = 1 << 20 };
@@ -490,7 +490,7 @@ static void a_full_disk_keeps_the_old_file(void **state)
     }
 }
 
-/* --- Odd things in the place of a file -------------------------------------------------------- */
+/* --- Odd things in the place of a file ------------------------------------------------------ */
 
 static void check_open_fails(const char *path, attn_status want, const char *says)
 {

@@ -176,7 +176,7 @@ static void content_that_is_none_of_the_formats(void **state)
     arena_reset(&a);
 }
 
-/* --- Damage ----------------------------------------------------------------------------------- */
+/* --- Damage --------------------------------------------------------------------------------- */
 
 static const char *const seeds[] = {"npy/rank_3_fortran.npy",
                                     "npy/type_b1.npy",
@@ -273,7 +273,7 @@ static void every_bit_flip_is_refused_or_harmless(void **state)
     print_message("%zu loads, %zu opened\n", loads, opened);
 }
 
-/* --- Sweeps over numbers ---------------------------------------------------------------------- */
+/* --- Sweeps over numbers -------------------------------------------------------------------- */
 
 /* 0, 1, and around every power of two and every 2^64 / size: the numbers that arithmetic gets
  * wrong. */
@@ -414,7 +414,7 @@ static void every_hard_number_anywhere_in_a_zip(void **state)
     arena_reset(&a);
 }
 
-/* --- Limits and options, both ways ------------------------------------------------------------ */
+/* --- Limits and options, both ways ---------------------------------------------------------- */
 
 static void check_option(const blob *b, const attn_file_options *options, const char *says)
 {
@@ -552,7 +552,7 @@ static void end_marks_in_the_data_are_data(void **state)
     arena_reset(&a);
 }
 
-/* --- Time ------------------------------------------------------------------------------------- */
+/* --- Time ----------------------------------------------------------------------------------- */
 
 static double time_of_names(size_t count)
 {
@@ -656,7 +656,7 @@ static void colliding_names_stay_cheap(void **state)
     arena_reset(&a);
 }
 
-/* --- Program ---------------------------------------------------------------------------------- */
+/* --- Program -------------------------------------------------------------------------------- */
 
 static int write_list(const char *folder)
 {

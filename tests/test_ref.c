@@ -9,8 +9,7 @@
 
 static const double nan_value = (double)NAN;
 
-/* --- The comparison ----------------------------------------------------------------------------
- */
+/* --- The comparison ------------------------------------------------------------------------- */
 
 static void check_refuses_bad_values(void **state)
 {
@@ -64,8 +63,7 @@ static void check_measures_the_ratio(void **state)
     assert_true(fabs(ratio - 0.8) < 1e-9);
 }
 
-/* --- Storage types -----------------------------------------------------------------------------
- */
+/* --- Storage types -------------------------------------------------------------------------- */
 
 static void half_types_round_trip(void **state)
 {
@@ -111,8 +109,7 @@ static void half_types_round_to_nearest_even(void **state)
     assert_true(stored(ATTN_BF16, 0x1p-133) == 0x1p-133);
 }
 
-/* --- Dropout -----------------------------------------------------------------------------------
- */
+/* --- Dropout -------------------------------------------------------------------------------- */
 
 /* The vectors published with Random123 (kat_vectors, philox4x32 10). */
 static void philox_known_answers(void **state)
@@ -160,8 +157,7 @@ static void dropout_rate_and_coordinates(void **state)
         assert_in_range(moved[i], 3500, 4000);
 }
 
-/* --- Formulas worked out by hand ---------------------------------------------------------------
- */
+/* --- Formulas worked out by hand ------------------------------------------------------------ */
 
 enum { KEYS = 4 };
 
@@ -301,8 +297,7 @@ static void special_rows_by_hand(void **state)
     ref_free(&x.r);
 }
 
-/* --- Random calls ------------------------------------------------------------------------------
- */
+/* --- Random calls --------------------------------------------------------------------------- */
 
 /* The f32-accurate copies of what the reference says, as outputs. */
 static void write_reference(const trial *t)
@@ -456,8 +451,7 @@ static void double_agrees_with_long_double(void **state)
     }
 }
 
-/* --- What the bounds let through ---------------------------------------------------------------
- */
+/* --- What the bounds let through ------------------------------------------------------------ */
 
 /* Textbook attention in f32 over every key, the weights rounded to `type`. */
 static void naive_row(const trial *t, int64_t b, int64_t h, int64_t i, attn_type type)

@@ -39,8 +39,7 @@ typedef enum place { IN_K, IN_V, IN_BIAS, IN_Q, PLACES } place;
 
 static const char *const place_names[] = {"k", "v", "bias", "q"};
 
-/* --- The scene ----------------------------------------------------------------------------------
- */
+/* --- The scene ------------------------------------------------------------------------------ */
 
 static attn_view values(rng *r, attn_type type, int64_t h, int64_t n, int64_t d)
 {
@@ -110,8 +109,7 @@ static double exchange(const scene *s, place where, double value)
     return was;
 }
 
-/* --- What must come out -------------------------------------------------------------------------
- */
+/* --- What must come out --------------------------------------------------------------------- */
 
 static int row_is_nan(const scene *s, int64_t h, int64_t i)
 {
@@ -183,8 +181,7 @@ static void against_reference(scene *s, const char *what)
     CHECK_MSG(bad == 0, "%s: %s", what, why);
 }
 
-/* --- One value at one place ---------------------------------------------------------------------
- */
+/* --- One value at one place ----------------------------------------------------------------- */
 
 static void check_value(scene *s, const attn_view *plain, const attn_view *plain_lse, place where,
                         double value, int reference)
@@ -300,8 +297,7 @@ static void at_every_column(void **state)
             }
 }
 
-/* --- Keys that no row may see -------------------------------------------------------------------
- */
+/* --- Keys that no row may see --------------------------------------------------------------- */
 
 /* Each way of hiding a key hides NaN in it. */
 static void hide(scene *s, attn_forward_args *a, int way, int64_t ends[2])
@@ -397,8 +393,7 @@ static void hidden_blocks_do_not_matter(void **state)
             }
 }
 
-/* --- Rows ---------------------------------------------------------------------------------------
- */
+/* --- Rows ----------------------------------------------------------------------------------- */
 
 /* A row is empty by its mask alone: +0 and -inf whatever q, k and v hold. */
 static void empty_rows_of_nan(void **state)

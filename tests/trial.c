@@ -31,8 +31,7 @@ const char *option_name(int bit)
     return names[bit];
 }
 
-/* --- Options and shape -------------------------------------------------------------------------
- */
+/* --- Options and shape ---------------------------------------------------------------------- */
 
 /* The second gives way to the first: it would mean nothing or contradict it. */
 static const struct {
@@ -193,8 +192,7 @@ void trial_free(trial *t)
     arena_reset(&t->memory);
 }
 
-/* --- Calls in parts ----------------------------------------------------------------------------
- */
+/* --- Calls in parts ------------------------------------------------------------------------- */
 
 /* The keys of a call in parts by count: each part's mask is the whole one with other key ranges. */
 typedef struct parts {
@@ -299,8 +297,7 @@ static attn_status run_merge(trial *t, const attn_ctx *ctx, attn_error *err)
     return st == ATTN_OK ? attn_merge(ctx, &merge, err) : st;
 }
 
-/* --- One run -----------------------------------------------------------------------------------
- */
+/* --- One run -------------------------------------------------------------------------------- */
 
 static void clear_outputs(trial *t)
 {

@@ -5,8 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-/* --- Tile function -----------------------------------------------------------------------------
- */
+/* --- Tile function -------------------------------------------------------------------------- */
 
 /* Rules: relative positions with a band; a contraction by batch and head; masks by rows. */
 enum { RULE_BAND, RULE_HALVE, RULE_ROWS, RULE_COLUMNS, RULE_COUNT };
@@ -61,8 +60,7 @@ void tile_apply(void *user, const attn_tile *tile)
         }
 }
 
-/* --- Sequences ---------------------------------------------------------------------------------
- */
+/* --- Sequences ------------------------------------------------------------------------------ */
 
 trial_rows trial_sequence(const trial *t, int64_t s)
 {
@@ -184,8 +182,7 @@ static void build_positions(trial *t)
     }
 }
 
-/* --- Masks -------------------------------------------------------------------------------------
- */
+/* --- Masks ---------------------------------------------------------------------------------- */
 
 /* A view of [B or 1, H or 1, Tq or 1, Tk or 1]; sizes of 1 and strides of 0 take turns. */
 static attn_view mask_view(trial *t, attn_type type)
@@ -355,8 +352,7 @@ static void build_masks(trial *t)
     }
 }
 
-/* --- Arrays ------------------------------------------------------------------------------------
- */
+/* --- Arrays --------------------------------------------------------------------------------- */
 
 static attn_type draw_type(trial *t)
 {
@@ -431,8 +427,7 @@ static void build_outputs(trial *t)
         memset(&a->out, 0, sizeof a->out);
 }
 
-/* --- Data --------------------------------------------------------------------------------------
- */
+/* --- Data ----------------------------------------------------------------------------------- */
 
 static double v_value(trial *t, int64_t j, double row_factor)
 {
@@ -570,8 +565,7 @@ static void spoil_some(trial *t)
         spoil(t, views[rng_int(&t->random, 0, 3)]);
 }
 
-/* --- Poison ------------------------------------------------------------------------------------
- */
+/* --- Poison --------------------------------------------------------------------------------- */
 
 static int repeats(const attn_view *v)
 {
@@ -640,8 +634,7 @@ static void poison(trial *t)
     }
 }
 
-/* --- All together ------------------------------------------------------------------------------
- */
+/* --- All together --------------------------------------------------------------------------- */
 
 /* A record from elsewhere; some rows are empty. */
 static void build_start(trial *t)

@@ -21,8 +21,7 @@ struct arena_block {
     attn_view view;
 };
 
-/* --- Memory ------------------------------------------------------------------------------------
- */
+/* --- Memory --------------------------------------------------------------------------------- */
 
 static struct arena_block *block_add(arena *a)
 {
@@ -75,8 +74,7 @@ void arena_reset(arena *a)
     }
 }
 
-/* --- Layouts -----------------------------------------------------------------------------------
- */
+/* --- Layouts -------------------------------------------------------------------------------- */
 
 /* Dimensions from the innermost to the outermost, the stride of the innermost, and gaps (in
  * elements) after each. A gap of -1 is drawn. */
@@ -155,8 +153,7 @@ attn_view view_plain(arena *a, attn_type type, int64_t b, int64_t h, int64_t n, 
     return bhsd(memory, type, b, h, n, d);
 }
 
-/* --- Elements ----------------------------------------------------------------------------------
- */
+/* --- Elements ------------------------------------------------------------------------------- */
 
 /* Calls for each element in logical order: `for (walk w = walk_start(v); w.left; walk_next(&w))`.
  */

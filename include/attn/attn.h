@@ -72,8 +72,7 @@ extern "C" {
     }
 #endif
 
-/* --- Status ------------------------------------------------------------------------------------
- */
+/* --- Status --------------------------------------------------------------------------------- */
 
 #define ATTN_STATUS_LIST(X)                                                                        \
     X(ATTN_OK, "success")                                                                          \
@@ -108,8 +107,7 @@ ATTN_API const char *attn_status_text(attn_status status);
 /* "0.1.0": the version of the library that runs, which may differ from ATTN_VERSION. */
 ATTN_API const char *attn_version(void);
 
-/* --- Types and views ---------------------------------------------------------------------------
- */
+/* --- Types and views ------------------------------------------------------------------------ */
 
 typedef enum attn_type {
     ATTN_F32 = 0,
@@ -153,8 +151,7 @@ ATTN_API attn_view attn_view_bhsd(const void *data, attn_type type, int64_t b, i
 ATTN_API attn_view attn_view_bshd(const void *data, attn_type type, int64_t b, int64_t h, int64_t n,
                                   int64_t d);
 
-/* --- Context -----------------------------------------------------------------------------------
- */
+/* --- Context -------------------------------------------------------------------------------- */
 
 /* Holds the choice of kernels, the workers and the callbacks. It does not change once made; any
  * number of threads may compute with one context at the same time. */
@@ -224,8 +221,7 @@ ATTN_API void attn_ctx_destroy(attn_ctx *ctx);
 ATTN_API attn_kernel_set attn_ctx_kernels(const attn_ctx *ctx);
 ATTN_API int attn_ctx_threads(const attn_ctx *ctx);
 
-/* --- Mask --------------------------------------------------------------------------------------
- */
+/* --- Mask ----------------------------------------------------------------------------------- */
 
 /* Which 64-aligned key blocks a query block may see: compressed sparse rows per (batch, head).
  * Blocks lie on positions: row r holds the queries with pos_q / q_block == r, block c the keys with
@@ -317,8 +313,7 @@ ATTN_API void attn_keep_from_drop(uint8_t *dst, const uint8_t *src, size_t n);
  */
 ATTN_API void attn_alibi_slopes(float *slopes, size_t heads);
 
-/* --- Partial results ---------------------------------------------------------------------------
- */
+/* --- Partial results ------------------------------------------------------------------------ */
 
 /* Attention over part of the keys, not yet normalised: with m the reference logit of a row,
  *
@@ -332,8 +327,7 @@ typedef struct attn_partial {
     attn_view out, sum, max;
 } attn_partial;
 
-/* --- Forward -----------------------------------------------------------------------------------
- */
+/* --- Forward -------------------------------------------------------------------------------- */
 
 typedef struct attn_forward_args {
     size_t struct_size;
@@ -429,8 +423,7 @@ typedef struct attn_merge_args {
  * attn_forward_args.start. */
 ATTN_API attn_status attn_merge(const attn_ctx *ctx, const attn_merge_args *args, attn_error *err);
 
-/* --- Cache and decode --------------------------------------------------------------------------
- */
+/* --- Cache and decode ----------------------------------------------------------------------- */
 
 /* Keys and values of sequences that grow. A sequence holds the rows of positions first .. first +
  * length - 1. Reading (attn_decode) may happen from many threads at once; changing a cache needs it

@@ -79,8 +79,7 @@ attn_status attn__cache_check_pages(const attn_cache *c, int64_t sequence, int64
     return ATTN_OK;
 }
 
-/* --- making and ending -------------------------------------------------------------------------
- */
+/* --- making and ending ---------------------------------------------------------------------- */
 
 static attn_status check_options(const attn_cache_options *o, attn_error *err)
 {
@@ -271,8 +270,7 @@ int64_t attn_cache_length(const attn_cache *c, int64_t sequence)
     return check_sequence(c, sequence, NULL) == ATTN_OK ? c->length[sequence] : -1;
 }
 
-/* --- pages of a cache that deals them out -------------------------------------------------------
- */
+/* --- pages of a cache that deals them out --------------------------------------------------- */
 
 static void release_page(attn_cache *c, int32_t *entry)
 {
@@ -318,8 +316,7 @@ static int64_t pages_needed(const attn_cache *c, int64_t sequence, int64_t n)
     return count + must_copy(c, sequence, end);
 }
 
-/* --- rows ---------------------------------------------------------------------------------------
- */
+/* --- rows ----------------------------------------------------------------------------------- */
 
 /* One row of numbers from one view to another, by way of float, or double if both are f64. */
 static void copy_row(const attn_ctx *ctx, void *to, attn_type to_type, int64_t to_stride,

@@ -41,7 +41,7 @@ enum {
     FLAG_UTF8 = 0x800,
 };
 
-/* --- Reading: the bytes libzip sees ----------------------------------------------------------- */
+/* --- Reading: the bytes libzip sees --------------------------------------------------------- */
 
 /* A read-only file over memory that notes the run of bytes read since `seen` was cleared. */
 typedef struct window {
@@ -129,7 +129,7 @@ static zip_int64_t window_serve(void *user, void *data, zip_uint64_t n, zip_sour
     }
 }
 
-/* --- Reading: the end of the archive ---------------------------------------------------------- */
+/* --- Reading: the end of the archive -------------------------------------------------------- */
 
 typedef struct directory {
     uint64_t at, size, entries;
@@ -197,7 +197,7 @@ static attn_status find_directory(const attn_file *file, directory *d, attn_erro
     return ATTN_OK;
 }
 
-/* --- Reading: members ------------------------------------------------------------------------- */
+/* --- Reading: members ----------------------------------------------------------------------- */
 
 typedef struct member {
     const char *name; /* libzip's, with .npy */
@@ -486,7 +486,7 @@ attn_status attn__npz_read(attn_file *file, attn_error *err)
     return st;
 }
 
-/* --- Writing ---------------------------------------------------------------------------------- */
+/* --- Writing -------------------------------------------------------------------------------- */
 
 /* What the directory repeats of a member. */
 typedef struct written {

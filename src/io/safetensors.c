@@ -29,7 +29,7 @@ enum { TYPES = sizeof types / sizeof *types };
 
 static const char metadata[] = "__metadata__";
 
-/* --- Reading ---------------------------------------------------------------------------------- */
+/* --- Reading -------------------------------------------------------------------------------- */
 
 /* One entry of the header, before the entries are put in the order of the data. */
 typedef struct entry {
@@ -257,7 +257,7 @@ attn_status attn__safetensors_read(attn_file *file, attn_error *err)
     return st;
 }
 
-/* --- Writing ---------------------------------------------------------------------------------- */
+/* --- Writing -------------------------------------------------------------------------------- */
 
 static json_t *describe(const attn_tensor *t, size_t begin, size_t end)
 {

@@ -83,7 +83,7 @@ attn_status attn__npy_write(attn__sink *sink, const attn__job *job, attn_error *
     return ATTN_OK;
 }
 
-/* --- Checks ----------------------------------------------------------------------------------- */
+/* --- Checks --------------------------------------------------------------------------------- */
 
 static attn_status check_tensor(const attn_tensor *t, attn_format format, attn_error *err)
 {

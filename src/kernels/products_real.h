@@ -1,0 +1,232 @@
+/* products_real.h: scores and values, the two matrix products of attention, for one kind of number.
+ * Part of kernels_real.h. */
+
+/* --- the two matrix products -------------------------------------------------------------------
+ *
+ * Both keep mr x nv vectors of sums in registers and take one broadcast of the left operand and nv
+ * vectors of the right one per step; mr, nv and type are constants in every instance. */
+ATTN__INLINE void K(scores_block)(int mr, int nv, attn_type type, REAL *s, const REAL *q,
+                                  ptrdiff_t q_stride, const void *keys, size_t d)
+{
+    VEC sum[attn__group][NV];
+
+    ATTN__UNROLL
+    for (int r = 0; r < mr; r++)
+        ATTN__UNROLL
+    for (int v = 0; v < nv; v++)
+        sum[r][v] = V(zero)();
+    for (size_t c = 0; c < d; c++) {
+        VEC key[NV];
+
+        ATTN__UNROLL
+        for (int v = 0; v < nv; v++)
+            key[v] = K(load_typed)(type, K(advance)(type, keys, (ptrdiff_t)(c * PANEL) + v * LANES),
+                                   LANES);
+        ATTN__UNROLL
+        for (int r = 0; r < mr; r++) {
+            VEC a = V(set1)(q[r * q_stride + (ptrdiff_t)c]);
+            ATTN__UNROLL
+            for (int v = 0; v < nv; v++)
+                sum[r][v] = V(fma)(a, key[v], sum[r][v]);
+        }
+    }
+    ATTN__UNROLL
+    for (int r = 0; r < mr; r++)
+        ATTN__UNROLL
+    for (int v = 0; v < nv; v++)
+        V(store)(s + r * TILE + v * LANES, sum[r][v]);
+}
+
+ATTN__INLINE void K(values_block)(int mr, int nv, attn_type type, REAL *out, ptrdiff_t out_stride,
+                                  const REAL *p, size_t keys, const void *v, ptrdiff_t v_stride)
+{
+    VEC sum[attn__group][2 * NV];
+
+    ATTN__UNROLL
+    for (int r = 0; r < mr; r++)
+        ATTN__UNROLL
+    for (int i = 0; i < nv; i++)
+        sum[r][i] = V(load)(out + r * out_stride + i * LANES);
+    for (size_t k = 0; k < keys; k++) {
+        const void *row = K(advance)(type, v, (ptrdiff_t)k * v_stride);
+        VEC value[2 * NV];
+
+        ATTN__UNROLL
+        for (int i = 0; i < nv; i++)
+            value[i] = K(load_typed)(type, K(advance)(type, row, i * LANES), LANES);
+        if (mr <= 2 && nv == 2 * NV && type == REAL_TYPE)
+            K(prefetch)(type, row, TILE * v_stride, 2 * PANEL);
+        ATTN__UNROLL
+        for (int r = 0; r < mr; r++) {
+            VEC a = V(set1)(p[(size_t)r * TILE + k]);
+            ATTN__UNROLL
+            for (int i = 0; i < nv; i++)
+                sum[r][i] = V(fma)(a, value[i], sum[r][i]);
+        }
+    }
+    ATTN__UNROLL
+    for (int r = 0; r < mr; r++)
+        ATTN__UNROLL
+    for (int i = 0; i < nv; i++)
+        V(store)(out + r * out_stride + i * LANES, sum[r][i]);
+}
+
+/* One instance per (mr, nv): `block` with constants in their place. */
+#define BY_VECTORS(mr, nv, block, ...)                                                             \
+    switch (nv) {                                                                                  \
+    case 1:                                                                                        \
+        K(block)(mr, 1, __VA_ARGS__);                                                              \
+        break;                                                                                     \
+    case 2:                                                                                        \
+        K(block)(mr, NV < 2 ? 1 : 2, __VA_ARGS__);                                                 \
+        break;                                                                                     \
+    case 3:                                                                                        \
+        K(block)(mr, NV < 3 ? 1 : 3, __VA_ARGS__);                                                 \
+        break;                                                                                     \
+    default:                                                                                       \
+        K(block)(mr, NV, __VA_ARGS__);                                                             \
+        break;                                                                                     \
+    }
+#define BY_SHAPE(mr, nv, block, ...)                                                               \
+    switch (mr) {                                                                                  \
+    case 1:                                                                                        \
+        BY_VECTORS(1, nv, block, __VA_ARGS__) break;                                               \
+    case 2:                                                                                        \
+        BY_VECTORS(2, nv, block, __VA_ARGS__) break;                                               \
+    case 3:                                                                                        \
+        BY_VECTORS(3, nv, block, __VA_ARGS__) break;                                               \
+    case 4:                                                                                        \
+        BY_VECTORS(4, nv, block, __VA_ARGS__) break;                                               \
+    case 5:                                                                                        \
+        BY_VECTORS(5, nv, block, __VA_ARGS__) break;                                               \
+    default:                                                                                       \
+        BY_VECTORS(6, nv, block, __VA_ARGS__) break;                                               \
+    }
+/* The same where nv never varies: half types, whose tiles are always computed whole. */
+#define BY_ROWS(mr, nv, block, ...)                                                                \
+    switch (mr) {                                                                                  \
+    case 1:                                                                                        \
+        K(block)(1, nv, __VA_ARGS__);                                                              \
+        break;                                                                                     \
+    case 2:                                                                                        \
+        K(block)(2, nv, __VA_ARGS__);                                                              \
+        break;                                                                                     \
+    case 3:                                                                                        \
+        K(block)(3, nv, __VA_ARGS__);                                                              \
+        break;                                                                                     \
+    case 4:                                                                                        \
+        K(block)(4, nv, __VA_ARGS__);                                                              \
+        break;                                                                                     \
+    case 5:                                                                                        \
+        K(block)(5, nv, __VA_ARGS__);                                                              \
+        break;                                                                                     \
+    default:                                                                                       \
+        K(block)(6, nv, __VA_ARGS__);                                                              \
+        break;                                                                                     \
+    }
+
+static void K(scores)(REAL *s, size_t mr, const REAL *q, ptrdiff_t q_stride, attn_type type,
+                      const void *tile, size_t d, size_t c0, size_t c1)
+{
+    while (c0 < c1) {
+        size_t panel = c0 / PANEL * PANEL, end = c1 < panel + PANEL ? c1 : panel + PANEL;
+        const void *keys = K(advance)(type, tile, (ptrdiff_t)(panel * d));
+
+        switch (type) {
+#if HAS_HALF
+        case ATTN_F16:
+            BY_ROWS(mr, NV, scores_block, ATTN_F16, s + panel, q, q_stride, keys, d)
+            break;
+        case ATTN_BF16:
+            BY_ROWS(mr, NV, scores_block, ATTN_BF16, s + panel, q, q_stride, keys, d)
+            break;
+#endif
+        default:
+            keys = (const REAL *)keys + (c0 - panel);
+            BY_SHAPE(mr, (end - c0) / LANES, scores_block, REAL_TYPE, s + c0, q, q_stride, keys, d)
+            break;
+        }
+        c0 = end;
+    }
+}
+
+/* All rows, for columns of one panel or (half types) one vector. */
+static void K(values_panel)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p, size_t keys,
+                            attn_type type, const void *v, ptrdiff_t v_stride, size_t columns)
+{
+    switch (type) {
+#if HAS_HALF
+    case ATTN_F16:
+        if (columns == PANEL)
+            BY_ROWS(mr, NV, values_block, ATTN_F16, out, out_stride, p, keys, v, v_stride)
+        else
+            BY_ROWS(mr, 1, values_block, ATTN_F16, out, out_stride, p, keys, v, v_stride)
+        break;
+    case ATTN_BF16:
+        if (columns == PANEL)
+            BY_ROWS(mr, NV, values_block, ATTN_BF16, out, out_stride, p, keys, v, v_stride)
+        else
+            BY_ROWS(mr, 1, values_block, ATTN_BF16, out, out_stride, p, keys, v, v_stride)
+        break;
+#endif
+    default:
+        BY_SHAPE(mr, columns / LANES, values_block, REAL_TYPE, out, out_stride, p, keys, v,
+                 v_stride)
+        break;
+    }
+}
+
+/* One or two rows over the columns of two panels. */
+static void K(values_wide)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p, size_t keys,
+                           attn_type type, const void *v, ptrdiff_t v_stride)
+{
+#define WIDE(type)                                                                                 \
+    do {                                                                                           \
+        if (mr == 1)                                                                               \
+            K(values_block)(1, 2 * NV, type, out, out_stride, p, keys, v, v_stride);               \
+        else                                                                                       \
+            K(values_block)(2, 2 * NV, type, out, out_stride, p, keys, v, v_stride);               \
+    } while (0)
+    switch (type) {
+#if HAS_HALF
+    case ATTN_F16:
+        WIDE(ATTN_F16);
+        break;
+    case ATTN_BF16:
+        WIDE(ATTN_BF16);
+        break;
+#endif
+    default:
+        WIDE(REAL_TYPE);
+        break;
+    }
+#undef WIDE
+}
+
+static void K(values)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p, size_t k0,
+                      size_t k1, attn_type type, const void *v, ptrdiff_t v_stride, size_t width)
+{
+    size_t columns;
+
+    for (size_t c = 0; c < width; c += columns) {
+        const void *at = K(advance)(type, v, (ptrdiff_t)c);
+
+        /* Few rows: values come from memory, and are read as they lie there, row by row. */
+        if (mr <= 4 && width - c >= 2 * PANEL) {
+            columns = 2 * PANEL;
+            for (size_t r = 0; r < mr; r += 2)
+                K(values_wide)
+            (out + (ptrdiff_t)r * out_stride + c, out_stride, mr - r < 2 ? mr - r : 2,
+             p + r * TILE + k0, k1 - k0, type, at, v_stride);
+            continue;
+        }
+        columns = width - c < PANEL ? width - c : PANEL;
+        if (type != REAL_TYPE && columns < PANEL)
+            columns = LANES;
+        K(values_panel)(out + c, out_stride, mr, p + k0, k1 - k0, type, at, v_stride, columns);
+    }
+}
+
+#undef BY_VECTORS
+#undef BY_SHAPE
+#undef BY_ROWS
