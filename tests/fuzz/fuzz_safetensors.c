@@ -1,5 +1,5 @@
-/* fuzz_safetensors.c: the .safetensors reader over any bytes. Seeds: tests/fuzz/corpus/safetensors, and what
- * `test_io_hostile --write FOLDER` makes. */
+/* fuzz_safetensors.c: the .safetensors reader over any bytes. Seeds: tests/fuzz/corpus/safetensors,
+ * and what `test_io_hostile --write FOLDER` makes. */
 #include "include/attn/io.h"
 #include "tests/fuzz/open.h"
 
