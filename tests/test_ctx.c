@@ -233,7 +233,7 @@ static void *share(void *arg)
     sharer *s = arg;
 
     pthread_barrier_wait(s->start);
-    for (int n = 0; n < 30; n++)
+    for (int n = 0; n < 12; n++)
         s->wrong += !same_bits(s->ctx, &s->p[n % 3], &s->out[n % 3]);
     return NULL;
 }
@@ -262,7 +262,7 @@ static void many_threads_share_a_context(void **state)
         for (int t = 0; t < SHARERS; t++)
             pthread_join(s[t].thread, NULL);
         for (int t = 0; t < SHARERS; t++)
-            CHECK_MSG(s[t].wrong == 0, "%d calls of 30 wrong, width %d", s[t].wrong, width);
+            CHECK_MSG(s[t].wrong == 0, "%d calls of 12 wrong, width %d", s[t].wrong, width);
         pthread_barrier_destroy(&start);
         attn_ctx_destroy(ctx);
     }
@@ -386,7 +386,7 @@ static attn_status watched(progress *g, int threads, attn_parallel_for workers, 
 
 static void progress_counts_up(void **state)
 {
-    problem p = problem_make(ctx_for(ATTN_SET_AUTO, 1), ATTN_F32, ADDED, 6, 200, 1100);
+    problem p = problem_make(ctx_for(ATTN_SET_AUTO, 1), ATTN_F32, ADDED, 6, 60, 700);
 
     (void)state;
     for (int threads = 1; threads <= 7; threads += 2)
@@ -404,7 +404,7 @@ static void progress_counts_up(void **state)
 
 static void progress_cancels(void **state)
 {
-    problem p = problem_make(ctx_for(ATTN_SET_AUTO, 1), ATTN_F32, ADDED, 6, 200, 1100);
+    problem p = problem_make(ctx_for(ATTN_SET_AUTO, 1), ATTN_F32, ADDED, 6, 60, 700);
     int cancelled = 0;
 
     (void)state;
@@ -453,7 +453,7 @@ static void a_forked_child_computes(void **state)
     if (UNDER_TSAN)
         skip();
     forked f = fork_setup(test_set(state));
-    for (int n = 0; n < 20; n++)
+    for (int n = 0; n < 8; n++)
         assert_int_equal(in_child(compute_in_child, &f), 0);
     CHECK(same_bits(f.ctx, &f.p, &f.out));
     attn_ctx_destroy(f.ctx);
