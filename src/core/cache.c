@@ -414,7 +414,8 @@ static attn_status full(const attn_cache *c, int64_t sequence, int64_t n, attn_e
         (long long)c->options.capacity, c->own_table ? ", or no free page" : "");
 }
 
-/* Whether n rows can follow in each of the sequences; changes nothing. */
+/* Whether n rows can follow in each of the sequences; changes nothing. A last page that several of
+ * them share counts as copied by each, which may be one more than it takes. */
 static attn_status check_room(const attn_cache *c, int64_t sequence, int64_t count, int64_t n,
                               attn_error *err)
 {
@@ -476,8 +477,8 @@ static attn_status check_rows(const attn_cache *c, int64_t first_sequence, const
     }
     if (first_sequence < 0 || k->size[0] > c->options.batch - first_sequence)
         return attn__fail(err, ATTN_E_ARGUMENT, 0,
-                          "sequences %lld .. %lld: expected some of the %lld there are",
-                          (long long)first_sequence, (long long)(first_sequence + k->size[0] - 1),
+                          "%lld sequences from %lld on: expected some of the %lld there are",
+                          (long long)k->size[0], (long long)first_sequence,
                           (long long)c->options.batch);
     return ATTN_OK;
 }

@@ -515,10 +515,10 @@ static attn_status check_outputs(attn__problem *p, attn_error *err)
     if (p->has_weights) {
         TRY(check_tensor(&a->weights, "weights", true, err));
         if (a->weights_head < 0 || a->weights.size[1] > (int64_t)p->heads - a->weights_head)
-            return attn__fail(err, ATTN_E_SHAPE, 0,
-                              "weights: heads %lld .. %lld, expected some of the %zu there are",
-                              (long long)a->weights_head,
-                              (long long)(a->weights_head + a->weights.size[1] - 1), p->heads);
+            return attn__fail(
+                err, ATTN_E_SHAPE, 0,
+                "weights: %lld heads from %lld on, expected some of the %zu there are",
+                (long long)a->weights.size[1], (long long)a->weights_head, p->heads);
         TRY(attn__check_size(&a->weights, "weights", (int64_t)p->sequences, a->weights.size[1],
                              p->rows, p->columns, err));
     }
