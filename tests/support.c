@@ -106,6 +106,7 @@ int test_main(int argc, char **argv, const test_case *tests, size_t n)
     size_t count = collect(tests, n, filter, only), failed;
 
     all_tests = tests;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* cmocka's stderr must not land inside a line */
     for (size_t i = 0; i < count; i++) {
         if (list)
             printf("%s\n", runs[i].name);

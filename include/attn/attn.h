@@ -61,9 +61,11 @@
 /* { .struct_size = sizeof(type) }, in a form that C++17 accepts too. */
 #ifdef __cplusplus
 #define ATTN_INIT(type)                                                                            \
-    {                                                                                              \
-        sizeof(type)                                                                               \
-    }
+    [] {                                                                                           \
+        type zeroed = {};                                                                          \
+        zeroed.struct_size = sizeof zeroed;                                                        \
+        return zeroed;                                                                             \
+    }()
 extern "C" {
 #else
 #define ATTN_INIT(type)                                                                            \

@@ -68,6 +68,7 @@ static inline int fuzz_open(const uint8_t *data, size_t size, attn_format format
     }
     for (size_t i = 0; i < attn_file_meta_count(file); i++)
         fuzz__demand(attn_file_meta(file, attn_file_meta_key(file, i)) != NULL);
+    (void)sum; /* read only to be read */
     attn_file_close(file);
     return 0;
 }
