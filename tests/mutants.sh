@@ -8,7 +8,7 @@
 # source and fails like one that escapes; both must be mended here, or a test added. Needs cc, perl
 # and cmocka. Ends with `N passed, N failed, N skipped`: caught, escaped or stale, 0.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 
 filter=${1:-}
 jobs=${ATTN_JOBS:-$(nproc)}
