@@ -22,8 +22,7 @@ static void scale_by(const attn_view *v, double factor)
                     view_set(v, b, h, i, c, factor * view_get(v, b, h, i, c));
 }
 
-/* --- Exact laws --------------------------------------------------------------------------------
- */
+/* --- Exact laws ----------------------------------------------------------------------------- */
 
 static void turn_dimension(law *x, int d)
 {
@@ -469,8 +468,7 @@ static void inputs_stay(law *x)
     assert_true(arena_poison_intact(&x->t.memory));
 }
 
-/* --- Parts -------------------------------------------------------------------------------------
- */
+/* --- Parts ---------------------------------------------------------------------------------- */
 
 static attn_partial make_record(law *x)
 {

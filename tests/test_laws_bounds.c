@@ -28,8 +28,7 @@ static void near(const law *x, const result *a, const result *b, const ref *ra, 
     }
 }
 
-/* --- Laws within the bound ---------------------------------------------------------------------
- */
+/* --- Laws within the bound ------------------------------------------------------------------ */
 
 static void equal_values_come_back(law *x)
 {
