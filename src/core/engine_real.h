@@ -40,7 +40,7 @@ static uint64_t E(add_bias)(E(work) * w, size_t r, REAL *s, size_t c0, size_t c1
     const E(tile) *t = &w->tile;
     int64_t column = w->seq.column + t->pos + t->first - w->seq.k_pos;
     ptrdiff_t stride = bias->size[3] > 1 ? bias->stride[3] : 0;
-    ptrdiff_t size = (ptrdiff_t)attn_type_size(bias->type);
+    ptrdiff_t size = attn__element_size(bias->type);
     size_t held = (size_t)(t->end - t->first);
     const char *row = attn__cell(bias, (int64_t)w->b, (int64_t)w->head[r], w->row[r]);
 
@@ -115,12 +115,20 @@ static bool E(logits)(E(work) * w, size_t g, size_t mr, uint64_t *allow, size_t 
 {
     const attn__problem *p = w->p;
     const E(range) *range = &w->range[g / attn__group];
-    bool whole = range->all_low <= w->tile.pos && w->tile.pos + attn__tile <= range->all_high;
+    int64_t pos = w->tile.pos;
+    bool alike = (range->low == range->all_low && range->high == range->all_high) ||
+                 (range->all_low <= pos && pos + attn__tile <= range->all_high);
     uint64_t any = 0;
 
-    for (size_t r = 0; r < mr; r++) {
-        allow[r] = whole && !p->masks_cells ? ~(uint64_t)0 : E(allowed)(w, g + r);
-        any |= allow[r];
+    if (alike && !p->masks_cells) { /* rows that see the same keys, of this tile at least */
+        any = lanes(range->all_low - pos, range->all_high - pos);
+        for (size_t r = 0; r < mr; r++)
+            allow[r] = any;
+    } else {
+        for (size_t r = 0; r < mr; r++) {
+            allow[r] = E(allowed)(w, g + r);
+            any |= allow[r];
+        }
     }
     if (!any)
         return false;
@@ -366,38 +374,31 @@ static void E(write_partial)(E(work) * w)
     }
 }
 
-/* Asks for the lines of an output row, which are written soon. */
-static void E(prefetch_out)(const E(work) * w, size_t r)
-{
-    const attn_view *out = &w->p->args.out;
-    uintptr_t row =
-        (uintptr_t)attn__cell(out, w->seq.q_batch, (int64_t)w->head[r], w->seq.q_row + w->row[r]);
-
-    for (size_t at = 0; at < w->p->dv * attn_type_size(out->type); at += 64)
-        ATTN__PREFETCH_WRITE(row + at);
-}
-
 /* Sink, division, outputs. */
 static void E(finish)(E(work) * w)
 {
     const attn__problem *p = w->p;
     const attn_forward_args *a = &p->args;
+    const attn_view *out = &a->out;
+    ptrdiff_t step = out->stride[2] * attn__element_size(out->type);
+    char *to = NULL;
 
     for (size_t r = 0; r < w->rows; r++) {
         int64_t b = w->seq.q_batch, h = (int64_t)w->head[r], i = w->seq.q_row + w->row[r];
-        REAL *out = w->total.out + r * p->width, *max = &w->total.max[r], *sum = &w->total.sum[r];
+        REAL *from = w->total.out + r * p->width, *max = &w->total.max[r], *sum = &w->total.sum[r];
         REAL sink = -(REAL)INFINITY;
 
-        if (p->has_out && r + 4 < w->rows)
-            E(prefetch_out)(w, r + 4);
         if (p->has_sink)
             sink = (REAL)attn__read(&a->sink, (int64_t)w->b, h, 0);
         if (sink != -(REAL)INFINITY)
-            w->k->merge(out, max, sum, NULL, sink, 1, p->width);
+            w->k->merge(from, max, sum, NULL, sink, 1, p->width);
         w->factor[r] = E(row_factor)(*max, *sum);
-        if (p->has_out)
-            w->k->store_row(attn__cell(&a->out, b, h, i), a->out.type, a->out.stride[3], out, p->dv,
-                            w->factor[r]);
+        if (p->has_out) {
+            to = r > 0 && w->row[r] > 0 ? to + step : attn__cell(out, b, h, i);
+            for (int64_t at = 0; at < (int64_t)p->dv * attn__element_size(out->type); at += 64)
+                ATTN__PREFETCH_WRITE((uintptr_t)to + (uintptr_t)(4 * step + at));
+            w->k->store_row(to, out->type, out->stride[3], from, p->dv, w->factor[r]);
+        }
         if (p->has_lse)
             attn__write(&a->lse, b, h, i, attn__row_lse((double)*max, (double)*sum));
     }
@@ -426,7 +427,7 @@ static void E(visit_weights)(E(work) * w, size_t g, size_t mr)
                       w->factor[g + r]);
         row = attn__cell(to, (int64_t)w->b, h, w->row[g + r]);
         row += (w->seq.column + t->pos + first - w->seq.k_pos) * to->stride[3] *
-               (int64_t)attn_type_size(to->type);
+               attn__element_size(to->type);
         w->k->store_row(row, to->type, to->stride[3], w->s + r * attn__tile + first,
                         (size_t)(end - first), 1);
     }

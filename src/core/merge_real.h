@@ -38,8 +38,8 @@ static void E(merge_row)(const merge_job *m, int64_t b, int64_t h, int64_t i)
         if (attn__present(&a->out)) {
             char *to = attn__cell(&a->out, b, h, i);
             KERNELS(m->ctx)->store_row(
-                to + (ptrdiff_t)c * a->out.stride[3] * (ptrdiff_t)attn_type_size(a->out.type),
-                a->out.type, a->out.stride[3], piece, cols, E(row_factor)(max, sum));
+                to + (ptrdiff_t)c * a->out.stride[3] * attn__element_size(a->out.type), a->out.type,
+                a->out.stride[3], piece, cols, E(row_factor)(max, sum));
         }
     }
     if (a->partial) {

@@ -5,15 +5,6 @@
 #include "src/base/half.h"
 #include "src/core/cache.h"
 
-void *attn__cell(const attn_view *view, int64_t b, int64_t h, int64_t i)
-{
-    int64_t at = (view->size[0] > 1 ? b * view->stride[0] : 0) +
-                 (view->size[1] > 1 ? h * view->stride[1] : 0) +
-                 (view->size[2] > 1 ? i * view->stride[2] : 0);
-
-    return (char *)view->data + at * (int64_t)attn_type_size(view->type);
-}
-
 double attn__read(const attn_view *view, int64_t b, int64_t h, int64_t i)
 {
     const void *p = attn__cell(view, b, h, i);

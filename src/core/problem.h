@@ -4,6 +4,7 @@
 #define ATTN_CORE_PROBLEM_H
 
 #include "include/attn/attn.h"
+#include "src/base/compiler.h"
 #include "src/kernels/kernels.h"
 
 #include <stdbool.h>
@@ -71,8 +72,24 @@ uint64_t attn__dropout_bits(const attn__problem *p, size_t b, size_t h, int64_t 
 size_t attn__key_run(const attn__problem *p, size_t b, const attn__sequence *s, size_t key_head,
                      int64_t j, size_t n, const void **k, const void **v);
 
+/* attn_type_size for the types of views, in a few instructions. */
+ATTN__INLINE int64_t attn__element_size(attn_type type)
+{
+    return type == ATTN_F32                        ? 4
+           : type == ATTN_F64                      ? 8
+           : type == ATTN_F16 || type == ATTN_BF16 ? 2
+                                                   : 1;
+}
+
 /* Address of element [b, h, i, 0] of a view; sizes of 1 repeat. */
-void *attn__cell(const attn_view *view, int64_t b, int64_t h, int64_t i);
+ATTN__INLINE void *attn__cell(const attn_view *view, int64_t b, int64_t h, int64_t i)
+{
+    int64_t at = (view->size[0] > 1 ? b * view->stride[0] : 0) +
+                 (view->size[1] > 1 ? h * view->stride[1] : 0) +
+                 (view->size[2] > 1 ? i * view->stride[2] : 0);
+
+    return (char *)view->data + at * attn__element_size(view->type);
+}
 
 /* Element [b, h, i, 0] as a number; floating types only. */
 double attn__read(const attn_view *view, int64_t b, int64_t h, int64_t i);

@@ -199,15 +199,16 @@ static void E(need_split)(const E(work) * w, int64_t split)
 }
 
 /* Values can be read where they lie if they are whole vectors in rows. Worth it when few rows share
- * the tile; with more, the copy pays (no widening again and again, no cache conflicts of strided
- * rows). */
+ * the tile (more of them if nothing needs widening); with more, the copy pays (no widening again
+ * and again, no cache conflicts of strided rows). */
 static bool E(values_in_place)(E(work) * w, int64_t t)
 {
     const attn__problem *p = w->p;
     const void *key, *value;
     size_t held = (size_t)(w->tile.end - w->tile.first);
 
-    if (w->rows >= FEW_ROWS || p->v.stride[3] != 1 || p->width != p->dv ||
+    if (w->rows >= (p->v.type == REAL_TYPE ? 2 * FEW_ROWS : FEW_ROWS) || p->v.stride[3] != 1 ||
+        p->width != p->dv ||
         attn__key_run(p, w->b, &w->seq, w->key_head, t * attn__tile + w->tile.first - w->seq.k_pos,
                       held, &key, &value) < held)
         return false;
@@ -306,7 +307,7 @@ static void E(multiply_values)(E(work) * w, size_t g, size_t mr, const REAL *wei
     const E(tile) *t = &w->tile;
     const char *values = t->values;
 
-    values += (from - t->first) * t->value_stride * (ptrdiff_t)attn_type_size(t->value_type);
+    values += (from - t->first) * t->value_stride * attn__element_size(t->value_type);
     w->k->values(w->open.out + g * p->width, (ptrdiff_t)p->width, mr, weights, (size_t)from,
                  (size_t)to, t->value_type, values, t->value_stride, p->width);
 }

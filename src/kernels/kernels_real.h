@@ -136,24 +136,26 @@ static bool K(is_zero)(const REAL *sum)
     return (zeros & (((uint64_t)1 << LANES) - 1)) == ((uint64_t)1 << LANES) - 1;
 }
 
-/* A score left the slack above the reference: the row's largest score becomes the reference. */
-static ATTN__NOINLINE void K(raise)(REAL *max, REAL to, REAL *sum, REAL *out, size_t width)
+/* Scales down what a row has gathered, for a new reference. */
+static ATTN__NOINLINE void K(rescale)(REAL by, REAL *sum, REAL *out, size_t width)
 {
-    /* Nothing seen yet is the usual case. A sum with max = -inf (scores of -inf, or NaN) goes
-     * through the factor 0 below, which keeps a NaN. */
-    if (*max != MINUS_INF || !K(is_zero)(sum)) {
-        REAL factor = K(exp_one)(*max - to);
-        K(scale_row)(sum, 16, factor);
-        K(scale_row)(out, width, factor);
-    }
-    *max = to;
+    REAL factor = K(exp_one)(by);
+
+    K(scale_row)(sum, 16, factor);
+    K(scale_row)(out, width, factor);
 }
 
 /* Makes the reference of a row fit its largest new score; returns what to subtract from scores. */
 ATTN__INLINE REAL K(set_reference)(VEC top, REAL *max, REAL *sum, REAL *out, size_t width)
 {
-    if (V(gt)(top, V(set1)(*max + SLACK)))
-        K(raise)(max, V(reduce_max)(top), sum, out, width);
+    if (V(gt)(top, V(set1)(*max + SLACK))) {
+        REAL to = V(reduce_max)(top);
+        /* Nothing seen yet is the usual case. A sum with max = -inf (scores of -inf, or NaN) goes
+         * through the factor 0, which keeps a NaN. */
+        if (*max != MINUS_INF || !K(is_zero)(sum))
+            K(rescale)(*max - to, sum, out, width);
+        *max = to;
+    }
     if (*max == MINUS_INF) { /* allowed scores, all -inf or NaN: the row is not empty */
         sum[0] += 1;
         return 0;
@@ -205,7 +207,8 @@ static void K(softmax_whole)(REAL *s, size_t mr, REAL *max, REAL (*sum)[16], REA
 static void K(softmax_row)(REAL *s, size_t n, uint64_t allow, REAL *max, REAL *sum, REAL *out,
                            size_t width)
 {
-    VEC top = V(set1)(MINUS_INF), low = top, base;
+    enum { PARTS = 16 / LANES };
+    VEC top = V(set1)(MINUS_INF), low = top, base, part[PARTS];
 
     for (size_t c = 0; c < n; c += LANES) {
         VEC x = V(pick)(allow >> c, V(load)(s + c), low);
@@ -214,14 +217,20 @@ static void K(softmax_row)(REAL *s, size_t n, uint64_t allow, REAL *max, REAL *s
         top = V(max)(x, top); /* a NaN is passed over here; it reaches the sum below */
     }
     base = V(set1)(K(set_reference)(top, max, sum, out, width));
+    for (size_t i = 0; i < PARTS; i++)
+        part[i] = V(load)(sum + i * LANES);
     for (size_t c = 0; c < n; c += 16) {
-        for (size_t i = 0; i < 16; i += LANES) {
-            VEC p = V(keep)(allow >> (c + i), K(weight)(s + c + i, base));
+        ATTN__UNROLL
+        for (size_t i = 0; i < PARTS; i++) {
+            size_t at = c + i * LANES;
+            VEC p = V(keep)(allow >> at, K(weight)(s + at, base));
 
-            V(store)(s + c + i, p);
-            V(store)(sum + i, V(add)(V(load)(sum + i), p));
+            V(store)(s + at, p);
+            part[i] = V(add)(part[i], p);
         }
     }
+    for (size_t i = 0; i < PARTS; i++)
+        V(store)(sum + i * LANES, part[i]);
 }
 
 static void K(softmax)(REAL *s, size_t mr, size_t c0, size_t c1, const uint64_t *allow, REAL *max,
