@@ -109,7 +109,9 @@ stage_sets()
 
 stage_asan()
 {
-    export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+    # No use-after-return check: gcc 12 aligns its fake stack frames to less than the 64 bytes that
+    # AVX-512 spills need. Tests ask for impossible sizes on purpose.
+    export ASAN_OPTIONS=strict_string_checks=1:allocator_may_return_null=1
     export UBSAN_OPTIONS=print_stacktrace=1
     scripts/build.sh asan $werror && ATTN_TEST_CASES="--cases 2000" scripts/test.sh build-asan
 }
