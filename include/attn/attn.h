@@ -117,7 +117,7 @@ typedef enum attn_type {
     ATTN_BF16, /* the upper half of a binary32 */
     ATTN_F64,
     ATTN_U8, /* keep masks, as ATTN_BOOL */
-    ATTN_I8, /* this and the following: only in files (io.h) */
+    ATTN_I8, /* this and the following: only in files (io.h); I8 also weights of attn_gemm */
     ATTN_U16,
     ATTN_I16,
     ATTN_U32,
@@ -510,6 +510,81 @@ ATTN_API attn_status attn_decode(const attn_ctx *ctx, const attn_cache *cache,
 ATTN_API attn_status attn_decode_plan(const attn_ctx *ctx, const attn_cache *cache,
                                       const attn_forward_args *args, attn_plan *plan,
                                       attn_error *err);
+
+/* --- Matrix product -------------------------------------------------------------------------
+ *
+ *     out[b,h,i,:] = act(scale * (A[b,h,i,:] W^T) + bias) + residual[b,h,i,:]
+ *
+ * A linear layer, and with the views turned over (attn_view_transposed) its backward pass:
+ *
+ *     forward   a = x    [M, K]   w = W                [N, K]
+ *     dx        a = dy   [M, N]   w = transposed(W)    [K, N]   rows of W are then the sums' steps
+ *     dW        a = transposed(dy) [N, M]   w = transposed(x)   [K, M]
+ */
+
+/* Activations, with the error of what they compute for a sum x, relative to the result; u is 2^-24
+ * (f64: 2^-53). Where the exponential in them falls below the smallest normal number it may vanish:
+ * |x| times that number more. NaN stays NaN; -inf gives NaN but for relu (0), as the formulas have
+ * it. */
+typedef enum attn_activation {
+    ATTN_ACT_NONE = 0,
+    ATTN_ACT_RELU,      /* max(x, 0): exact */
+    ATTN_ACT_GELU,      /* x (1 + erf(x / sqrt 2)) / 2: (8 + x^2) u */
+    ATTN_ACT_GELU_TANH, /* x (1 + tanh z) / 2, z = sqrt(2 / pi) (x + 0.044715 x^3): (8 + 8 |z|) u */
+    ATTN_ACT_SILU       /* x / (1 + e^-x): (8 + 2 |x|) u */
+} attn_activation;
+
+/* The view with rows and columns exchanged. */
+ATTN_API attn_view attn_view_transposed(attn_view view);
+
+/* Weights laid out for the kernels of one set, in memory of their own; they keep their type (f16,
+ * bf16 and i8 are widened when used). Constant: any number of threads may use one at once. */
+typedef struct attn_packed attn_packed;
+
+/* Packs w [1, 1, N, K]: f32, f16, bf16, i8 or f64, any strides. On failure *out is NULL. The view
+ * is no longer needed afterwards; the context must outlive the object. Worth it for weights that
+ * are used more than once; the bits of results are the same with and without. */
+ATTN_API attn_status attn_gemm_pack(const attn_ctx *ctx, const attn_view *w, attn_packed **out,
+                                    attn_error *err);
+ATTN_API void attn_packed_destroy(attn_packed *packed);
+
+typedef struct attn_gemm_args {
+    size_t struct_size;
+    attn_view a; /* [B, H, M, K]; a plain matrix has B = H = 1 */
+    attn_view w; /* [B or 1, H or 1, N, K]; a size 1 repeats. Absent if `packed` is given */
+    const attn_packed *packed; /* on a context with the kernel set it was made for */
+    attn_view scale; /* [1, 1, 1, N], or absent (1): a factor for each column; of i8 weights */
+    attn_view bias;  /* [1, 1, 1, N], or absent (0) */
+    attn_activation activation;
+    attn_view residual; /* [B, H, M, N], or absent (0). May be exactly out's memory with the same
+                         * type and strides: the product is then added to what is there */
+    attn_view out;      /* [B, H, M, N]; no overlap but with residual */
+
+    void *workspace; /* 64-byte aligned, attn_gemm_plan's size; NULL: allocated and freed by the
+                        call */
+    size_t workspace_size;
+} attn_gemm_args;
+#define ATTN_GEMM_ARGS_INIT ATTN_INIT(attn_gemm_args)
+
+/* Computes the product.
+ *
+ * Types: a, scale, bias, residual, out each f32, f16 or bf16 in any mix, w these or i8; or all f64.
+ * Numbers: every sum is one chain of fused multiply-adds over k = 0, 1, ..., K - 1 that begins at
+ * +0, in f32 (f64), of the widened inputs; then * scale, + bias, act and + residual, each rounded
+ * once; then one rounding to out's type. The bits of an element depend on its own row of a, its own
+ * column and the instruction set; never on M, N, threads, strides or packing. With K + 2 roundings
+ * the error of a sum is within (K + 2) u sum |a w| (scalar set: 2 K + 2); which NaN results where
+ * several meet is not promised.
+ * Edges: B, H, M or N of 0: success, nothing to do. K = 0: the sums are 0.
+ * Errors: ATTN_E_ARGUMENT (type, activation, overlap, workspace, packed for other kernels),
+ * ATTN_E_SHAPE, ATTN_E_MEMORY, ATTN_E_CANCELLED.
+ * Threads: any number of calls at once on one context, with different outputs and workspaces. */
+ATTN_API attn_status attn_gemm(const attn_ctx *ctx, const attn_gemm_args *args, attn_error *err);
+
+/* Fills *plan (path: "packed", "packing" or "thin"); fails exactly when attn_gemm would (memory and
+ * cancelling apart). `workspace` is ignored. */
+ATTN_API attn_status attn_gemm_plan(const attn_ctx *ctx, const attn_gemm_args *args,
+                                    attn_plan *plan, attn_error *err);
 
 #ifdef __cplusplus
 }

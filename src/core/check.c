@@ -564,10 +564,7 @@ static uint64_t magnitude(int64_t x)
     return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
 }
 
-/* An output may be another view's memory only where the header allows it. Views with the same
- * strides may lie interleaved in one buffer (packed QKV); others must not even meet in their byte
- * ranges. */
-static bool clash(const attn_view *output, const attn_view *other, bool may_equal)
+bool attn__clash(const attn_view *output, const attn_view *other, bool may_equal)
 {
     uintptr_t low1, high1, low2, high2;
     int order[4] = {0, 1, 2, 3};
@@ -616,12 +613,12 @@ static attn_status check_overlap(const attn__problem *p, attn_error *err)
         for (size_t j = 0; j < sizeof input / sizeof *input; j++) {
             /* out over q; a record continued in place */
             bool may_equal = (i == 0 && j == 0 && p->d == p->dv) || (i >= 3 && j == i + 4);
-            if (clash(output[i], input[j], may_equal))
+            if (attn__clash(output[i], input[j], may_equal))
                 return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: overlaps %s", output_name[i],
                                   input_name[j]);
         }
         for (size_t j = 0; j < i; j++)
-            if (clash(output[i], output[j], false))
+            if (attn__clash(output[i], output[j], false))
                 return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: overlaps %s", output_name[i],
                                   output_name[j]);
     }

@@ -104,6 +104,10 @@ attn_status attn__copy_struct(void *to, size_t known, const void *from, const ch
 attn_status attn__check_view(const attn_view *view, const char *what, bool output, attn_error *err);
 attn_status attn__check_size(const attn_view *view, const char *what, int64_t b, int64_t h,
                              int64_t i, int64_t j, attn_error *err);
+/* Whether an output has memory in common with another view that it must not (may_equal: it may be
+ * exactly the same one). Views with the same strides may lie interleaved in one buffer (packed
+ * QKV); others must not even meet in their byte ranges. */
+bool attn__clash(const attn_view *output, const attn_view *other, bool may_equal);
 bool attn__is_float(attn_type type);
 bool attn__present(const attn_view *view);
 

@@ -24,6 +24,7 @@
 #define ATTN_KERNELS_KERNELS_H
 
 #include "include/attn/attn.h"
+#include "src/kernels/gemm_kernels.h"
 
 enum { attn__tile = 64, attn__group = 6 };
 
@@ -96,6 +97,8 @@ typedef struct attn__kernels {
     attn_kernel_set set;
     attn__kernels_f32 f32;
     attn__kernels_f64 f64;
+    attn__gemm_f32 gemm_f32;
+    attn__gemm_f64 gemm_f64;
     /* Bits of bytes that are not zero, n <= 64. */
     uint64_t (*keep_bits)(const uint8_t *bytes, size_t n);
     /* a * b + c as the compiler made it from that expression: the self-test looks at its rounding.

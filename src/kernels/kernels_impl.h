@@ -26,6 +26,12 @@
 #define EXP2_DEGREE 6
 #define EXP2_COEFFICIENTS                                                                          \
     0x1.62e430p-1f, 0x1.ebfbe0p-3f, 0x1.c6af6cp-5f, 0x1.3b2a54p-7f, 0x1.5f0890p-10f, 0x1.44138ap-13f
+#define GELU_CENTRE 3
+#define GELU_LIMIT 16
+#define GELU_COEFFICIENTS                                                                          \
+    0x1.754a76p-1f, -0x1.04c72ap-1f, 0x1.d71382p-3f, -0x1.832d42p-5f, -0x1.56d438p-7f,             \
+        0x1.c8ca9p-8f, 0x1.0c8342p-10f, -0x1.0f430ep-10f, -0x1.00e72cp-12f, 0x1.17ed5p-13f,        \
+        0x1.d2d54p-15f
 #include "src/kernels/kernels_real.h"
 
 #define REAL double
@@ -44,6 +50,16 @@
     0x1.62e42fefa39efp-1, 0x1.ebfbdff82c598p-3, 0x1.c6b08d704a0c2p-5, 0x1.3b2ab6fba1ddap-7,        \
         0x1.5d87fe78a5276p-10, 0x1.430913096fd9fp-13, 0x1.ffcbfc670dcd4p-17,                       \
         0x1.62bfd47773353p-20, 0x1.b524fae627834p-24, 0x1.e6063f7217bc6p-28, 0x1.e9d3fe3952179p-32
+#define GELU_CENTRE 6
+#define GELU_LIMIT 40
+#define GELU_COEFFICIENTS                                                                          \
+    0x1.8e010d2b8a0eap-1, -0x1.66eaa7d09640ep-1, 0x1.234fe3fd925b9p-1, -0x1.a7d6577269c97p-2,      \
+        0x1.1267d7383dc79p-2, -0x1.38b069dbb2846p-3, 0x1.33e77775f719cp-4, -0x1.fba9d531436cep-6,  \
+        0x1.48a83bd4bebcep-7, -0x1.1764cd2cf587dp-9, 0x1.13bbc60161b6dp-15, 0x1.7c5713727f6c8p-13, \
+        -0x1.0f96e695734e2p-14, 0x1.20d5d02a18a6p-20, 0x1.c81c253beb6e6p-18,                       \
+        -0x1.e35c2d19dbdf4p-20, -0x1.ce4efeb499096p-22, 0x1.4eb770581940ap-22,                     \
+        0x1.4bde0ba456086p-27, -0x1.7b3d5875a415fp-25, -0x1.7e380e76f5525p-33,                     \
+        0x1.615ad08e2b02fp-28, 0x1.d86f629646f2bp-31
 #include "src/kernels/kernels_real.h"
 
 static uint64_t keep_bits(const uint8_t *bytes, size_t n)
@@ -72,6 +88,8 @@ const attn__kernels PASTE(attn__kernels_, SET) = {
     .set = SET_ID,
     .f32 = {ATTN__KERNEL_LIST(FILL_F32, float)},
     .f64 = {ATTN__KERNEL_LIST(FILL_F64, double)},
+    .gemm_f32 = {ATTN__GEMM_LIST(FILL_F32, float)},
+    .gemm_f64 = {ATTN__GEMM_LIST(FILL_F64, double)},
     .keep_bits = keep_bits,
     .plain_multiply_add = plain_multiply_add,
 };

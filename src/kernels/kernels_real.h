@@ -63,6 +63,8 @@ ATTN__INLINE VEC K(tanh)(VEC y)
 
 #include "src/kernels/products_real.h"
 
+#include "src/kernels/gemm_real.h"
+
 /* --- changes to scores ---------------------------------------------------------------------- */
 
 static void K(softcap)(REAL *s, size_t mr, size_t c0, size_t c1, REAL cap)
@@ -316,6 +318,9 @@ static void K(merge)(REAL *out, REAL *max, REAL *sum, const REAL *out2, REAL max
 #undef TILE_VECS
 #undef SLACK
 #undef MINUS_INF
+#undef BY_VECTORS
+#undef BY_SHAPE
+#undef BY_ROWS
 #undef REAL
 #undef VEC
 #undef V

@@ -226,7 +226,3 @@ static void K(values)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p,
         K(values_panel)(out + c, out_stride, mr, p + k0, k1 - k0, type, at, v_stride, columns);
     }
 }
-
-#undef BY_VECTORS
-#undef BY_SHAPE
-#undef BY_ROWS

@@ -59,6 +59,7 @@ static inline float vf_reduce_max(vf a)
     _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(                                        \
                          _mm256_castps_si256(_mm256_add_ps(n, _mm256_set1_ps(12583039.0f))), 23)))
 #define vf_load_f16(p) _mm256_cvtph_ps(_mm_loadu_si128((const void *)(p)))
+#define vf_load_i8(p) _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(p))))
 #define vf_load_bf16(p)                                                                            \
     _mm256_castsi256_ps(                                                                           \
         _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(p))), 16))

@@ -48,6 +48,7 @@ typedef __m512d vd;
 #define vf_scale(p, n) _mm512_scalef_ps(p, n)
 #define vf_finite(a) vf_gt(_mm512_set1_ps(INFINITY), vf_abs(a))
 #define vf_load_f16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(p)))
+#define vf_load_i8(p) _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)(p))))
 #define vf_load_bf16(p)                                                                            \
     _mm512_castsi512_ps(                                                                           \
         _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(p))), 16))

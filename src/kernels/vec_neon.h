@@ -84,6 +84,13 @@ static inline uint64x2_t vd_lanes(uint64_t bits)
 #define vf_load_bf16(p) vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16))
 #define vf_store_f16(p, a) vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a)))
 
+static inline vf vf_load_i8(const int8_t *p)
+{
+    const int32x4_t x = {p[0], p[1], p[2], p[3]};
+
+    return vcvtq_f32_s32(x);
+}
+
 static inline void vf_store_bf16(uint16_t *p, vf a)
 {
     for (int i = 0; i < 4; i++)

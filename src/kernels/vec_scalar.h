@@ -153,6 +153,11 @@ static inline vf vf_load_bf16(const uint16_t *p)
                  attn__bf16_to_f32(p[3])}};
 }
 
+static inline vf vf_load_i8(const int8_t *p)
+{
+    return (vf){{p[0], p[1], p[2], p[3]}};
+}
+
 static inline void vf_store_f16(uint16_t *p, vf a)
 {
     EACH(p[i] = attn__f32_to_f16(a.x[i]);)
