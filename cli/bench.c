@@ -236,6 +236,8 @@ static json_t *row_json(const bench_shape *s, const bench_settings *set, const b
         set_number(json, "stream_after", stream.after, 2);
         set_number(json, "ratio", gb_s / stream.best, 4);
     }
+    if (s->op == BENCH_GEMM)
+        set_number(json, "ms_packing", r->ms_packing, 5);
     json_object_set_new(json, "kernel", json_string(attn_kernel_set_name(r->plan.kernels)));
     json_object_set_new(json, "path", json_string(r->plan.path));
     json_object_set_new(json, "threads", json_integer(threads));

@@ -29,6 +29,7 @@ typedef struct bench_settings {
 
 typedef struct bench_result {
     double ms_median, ms_min;
+    double ms_packing; /* gemm: median with weights packed in the call, not beforehand */
     attn_plan plan;
 } bench_result;
 
@@ -47,5 +48,18 @@ int64_t bench_keep_length(const bench_shape *shape, int64_t b);
 /* Times one shape. On failure *err tells why; nothing is printed. */
 attn_status bench_time(const bench_shape *shape, const bench_settings *settings,
                        bench_result *result, attn_error *err);
+attn_status bench_time_gemm(const bench_shape *shape, const bench_settings *settings,
+                            bench_result *result, attn_error *err);
+
+/* Milliseconds of `call(arg)` in each of the settings' repeats. */
+attn_status bench_measure(attn_status (*call)(const void *arg, attn_error *err), const void *arg,
+                          const bench_settings *settings, double *median, double *least,
+                          attn_error *err);
+
+/* About normal numbers of variance 1. */
+void bench_fill(void *memory, attn_type type, size_t count, uint64_t seed);
+
+/* Fills *err and returns `status`. */
+attn_status bench_fail(attn_error *err, attn_status status, const char *text);
 
 #endif

@@ -35,7 +35,7 @@ static uint16_t cut_to_half(uint32_t bits)
     return (uint16_t)(sign | (magnitude - ((127u - 15) << 23)) >> 13);
 }
 
-static void fill(void *memory, attn_type type, size_t count, uint64_t seed)
+void bench_fill(void *memory, attn_type type, size_t count, uint64_t seed)
 {
     for (size_t i = 0; i < count; i++) {
         float x = normal(&seed);
@@ -51,7 +51,7 @@ static void fill(void *memory, attn_type type, size_t count, uint64_t seed)
     }
 }
 
-static attn_status fail(attn_error *err, attn_status status, const char *text)
+attn_status bench_fail(attn_error *err, attn_status status, const char *text)
 {
     err->status = status;
     snprintf(err->text, sizeof err->text, "%s", text);
@@ -67,7 +67,7 @@ static attn_view make_array(const bench_shape *s, const bench_settings *set, int
     void *data = cli_bytes(size, 4, element, &bytes) ? cli_try(bytes) : NULL;
 
     if (data)
-        fill(data, s->type, bytes / element, seed);
+        bench_fill(data, s->type, bytes / element, seed);
     return set->bhsd ? attn_view_bhsd(data, s->type, s->b, h, n, d)
                      : attn_view_bshd(data, s->type, s->b, h, n, d);
 }
@@ -89,7 +89,7 @@ static attn_view make_bias(const bench_shape *s)
     void *data = cli_bytes(size, 3, element, &bytes) ? cli_try(bytes) : NULL;
 
     if (data)
-        fill(data, s->type, bytes / element, 4);
+        bench_fill(data, s->type, bytes / element, 4);
     return attn_view_bhsd(data, s->type, 1, s->hq, s->nq, s->nk);
 }
 
@@ -102,8 +102,10 @@ typedef struct bench_call {
     attn_forward_args args;
 } bench_call;
 
-static attn_status call_once(const bench_call *c, attn_error *err)
+static attn_status call_once(const void *call, attn_error *err)
 {
+    const bench_call *c = call;
+
     return c->cache ? attn_decode(c->ctx, c->cache, &c->args, err)
                     : attn_forward(c->ctx, &c->args, err);
 }
@@ -145,7 +147,7 @@ static attn_status prepare(const bench_shape *s, const bench_settings *set, benc
         c->mask.bias = make_bias(s);
     if (!c->args.q.data || !c->args.out.data || !k.data || !v.data ||
         (s->bias && !c->mask.bias.data))
-        return fail(err, ATTN_E_MEMORY, "out of memory for the inputs");
+        return bench_fail(err, ATTN_E_MEMORY, "out of memory for the inputs");
     c->mask.causal = s->causal != 0;
     if (s->causal || s->keep || s->bias)
         c->args.mask = &c->mask;
@@ -176,29 +178,29 @@ static double median(double *times, size_t n)
 }
 
 /* One call warms up; one more tells how many fill the budget. */
-static attn_status time_calls(const bench_call *c, const bench_settings *set, bench_result *result,
-                              attn_error *err)
+attn_status bench_measure(attn_status (*call)(const void *arg, attn_error *err), const void *arg,
+                          const bench_settings *set, double *middle, double *least, attn_error *err)
 {
     double *times = cli_take((size_t)set->repeat * sizeof *times), start, once;
-    attn_status status = call_once(c, err);
+    attn_status status = call(arg, err);
     int64_t calls;
 
     start = cli_clock();
     if (status == ATTN_OK)
-        status = call_once(c, err);
+        status = call(arg, err);
     once = cli_clock() - start;
     calls = (int64_t)(set->budget / (once > 1e-7 ? once : 1e-7));
     calls = calls < 1 ? 1 : calls;
     for (int64_t r = 0; status == ATTN_OK && r < set->repeat; r++) {
         start = cli_clock();
         for (int64_t i = 0; status == ATTN_OK && i < calls; i++)
-            status = call_once(c, err);
+            status = call(arg, err);
         times[r] = 1e3 * (cli_clock() - start) / (double)calls;
     }
     if (status != ATTN_OK)
         return status;
-    result->ms_median = median(times, (size_t)set->repeat);
-    result->ms_min = times[0];
+    *middle = median(times, (size_t)set->repeat);
+    *least = times[0];
     return ATTN_OK;
 }
 
@@ -210,10 +212,13 @@ attn_status bench_time(const bench_shape *shape, const bench_settings *settings,
     bench_call c = {0};
     attn_status status;
 
-    if (shape->op == BENCH_GEMM)
-        return fail(err, ATTN_E_UNSUPPORTED, "this version has no matrix product");
     if (shape->op == BENCH_BACKWARD)
-        return fail(err, ATTN_E_UNSUPPORTED, "this version has no backward pass");
+        return bench_fail(err, ATTN_E_UNSUPPORTED, "this version has no backward pass");
+    if (shape->op == BENCH_GEMM) {
+        status = bench_time_gemm(shape, settings, result, err);
+        cli_release(mark);
+        return status;
+    }
     status = prepare(shape, settings, &c, err);
     if (status == ATTN_OK)
         status = c.cache ? attn_decode_plan(c.ctx, c.cache, &c.args, &plan, err)
@@ -221,8 +226,10 @@ attn_status bench_time(const bench_shape *shape, const bench_settings *settings,
     if (status == ATTN_OK) {
         c.args.workspace = cli_try(plan.workspace_size + 1);
         c.args.workspace_size = plan.workspace_size;
-        status = c.args.workspace ? time_calls(&c, settings, result, err)
-                                  : fail(err, ATTN_E_MEMORY, "out of memory for the workspace");
+        status =
+            c.args.workspace
+                ? bench_measure(call_once, &c, settings, &result->ms_median, &result->ms_min, err)
+                : bench_fail(err, ATTN_E_MEMORY, "out of memory for the workspace");
     }
     result->plan = plan;
     attn_cache_destroy(c.cache);

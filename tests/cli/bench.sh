@@ -6,7 +6,7 @@ cat >shapes.jsonl <<'SHAPES'
 {"op":"forward","dtype":"bf16","b":5,"hq":2,"hkv":1,"nq":3,"nk":8,"dk":8,"dv":8,"causal":2,"mask":"keep","name":"padded"}
 {"op":"forward","dtype":"f16","b":1,"hq":2,"hkv":2,"nq":3,"nk":8,"dk":8,"dv":8,"causal":0,"mask":"bias","name":"biased"}
 {"op":"backward","dtype":"f32","b":1,"hq":1,"hkv":1,"nq":4,"nk":4,"dk":8,"dv":8,"causal":0,"name":"gradient"}
-{"op":"gemm","dtype":"f32","m":8,"n":8,"k":8,"name":"product"}
+{"op":"gemm","dtype":"f32","m":8,"n":64,"k":64,"name":"product"}
 SHAPES
 # Bench lines are flat JSON but for "against"; this much perl reads them without its modules.
 export PERL5LIB=$PWD
@@ -30,7 +30,7 @@ perl -MRow -ne 'my $o = Row::read($_); next if $o->{error};
     print "$o->{name}: ", ($o->{ms_min} > 0 && $o->{ms_min} <= $o->{ms_median} ? "ok" : "bad times"), " ",
         (abs($o->{peak_gflops} - $peak) < 0.02 && $peak > 0.1 ? "ok" : "bad peak"), " ",
         (abs($o->{ratio} - $o->{gflops} / $peak) < 0.001 ? "ok" : "bad ratio"), "\n"' rows.jsonl
-echo "gflops times time is the number of operations: 2 x 2 x 4 x 45 x 12; 2 x 2 x 78 x 16; 2 x 2 x 24 x 16:"
+echo "gflops times time is the number of operations: 2 x 2 x 4 x 45 x 12; 2 x 2 x 78 x 16; 2 x 2 x 24 x 16; 2 x 8 x 64 x 64:"
 perl -MRow -ne 'my $o = Row::read($_); next if $o->{error};
     my $f = $o->{gflops} * $o->{ms_median} * 1e6; printf "%s %.0f\n", $o->{name}, $f' rows.jsonl >flops.txt
 while read -r name flops; do
@@ -38,6 +38,7 @@ while read -r name flops; do
     square) want=8640 ;;
     padded) want=4992 ;;
     biased) want=1536 ;;
+    product) want=65536 ;;
     esac
     # times of microseconds and rates are rounded, which leaves a few per cent
     perl -e 'my ($n, $f, $w) = @ARGV; print "$n ", (abs($f - $w) <= 0.05 * $w ? "ok" : "$f, expected $w"), "\n"' "$name" "$flops" $want
@@ -61,7 +62,7 @@ PEERS
 attn bench --shapes shapes.jsonl --only square --json $fast --against peers.jsonl |
     perl -MRow -ne 'my ($a) = /"against": \{([^}]*)\}/; print join(" ", map { /"(\w+)": (.*)/; "$1 " . ($2 > 1e6 ? "slower" : "faster") . " than ours" } split /, /, $a), "\n"'
 echo "table:"
-attn bench --shapes shapes.jsonl $fast | sed 's/[0-9][0-9.]*/N/g; s/  */ /g; s/avx[N0-9]*\|scalar\|neon/SET/; s/tiled\|split-key/PATH/'
+attn bench --shapes shapes.jsonl $fast | sed 's/[0-9][0-9.]*/N/g; s/  */ /g; s/avx[N0-9]*\|scalar\|neon/SET/; s/tiled\|split-key\|packed/PATH/'
 for set in scalar avx2 avx512 neon; do
     attn info --json | grep -q "\"name\": \"$set\", \"available\": true" || continue
     attn bench --nq 4 --kernel $set --json $fast | keys kernel | grep -qx "kernel=$set" || echo "$set: wrong kernel"
