@@ -146,24 +146,34 @@ static void values(void **state)
             }
 }
 
-/* Long sums go through blocks of k; large products through more than one item. */
+/* Long sums go through blocks of k; large products through more than one item; copies of a very
+ * long `a` are made piece by piece. A row alone takes another way to the same bits. */
 static void blocks_of_k(void **state)
 {
-    static const int64_t big[][3] = {{7, 70, 1500}, {20, 48, 2100}, {3, 40, 3000}, {70, 200, 1030}};
+    static const int64_t big[][3] = {
+        {7, 70, 1500}, {20, 48, 2100}, {3, 40, 3000}, {70, 200, 1030}, {50, 17, 50000}};
+    static const attn_type types[] = {ATTN_F32, ATTN_BF16, ATTN_F64};
     const attn_ctx *ctx = ctx_for(test_set(state), 2);
     rng r = rng_make(test_seed(), 2);
 
     for (size_t s = 0; s < sizeof big / sizeof *big; s++)
-        for (int type = 0; type < 3; type++) {
-            static const attn_type types[] = {ATTN_F32, ATTN_BF16, ATTN_F64};
+        for (int t = 0; t < 3; t++) {
             int64_t m = big[s][0], n = big[s][1], k = big[s][2];
-            attn_view a = matrix_new(&mem, &r, types[type], m, k, LAYOUT_PADDED);
-            attn_view w = weights_new(&mem, &r, types[type], n, k, LAYOUT_BHSD);
-            attn_view out = matrix_new(&mem, &r, types[type], m, n, LAYOUT_BHSD);
+            attn_view a =
+                matrix_new(&mem, &r, types[t], m, k, s % 2 ? LAYOUT_PADDED : LAYOUT_COLUMNS);
+            attn_view w = weights_new(&mem, &r, types[t], n, k, LAYOUT_BHSD);
+            attn_view out = matrix_new(&mem, &r, types[t], m, n, LAYOUT_BHSD);
+            attn_view row = view_plain(&mem, types[t], 1, 1, 1, n),
+                      last = view_part(&out, 2, m - 1, 1);
             attn_gemm_args g = args_of(&a, &w, &out);
 
             run(ctx, &g);
             check_values(ctx, &g, &w, NULL);
+            g.a = view_part(&a, 2, m - 1, 1);
+            g.out = row;
+            run(ctx, &g);
+            CHECK_MSG(view_same_bits(&row, &last), "%lld x %lld x %lld: other bits", (long long)m,
+                      (long long)n, (long long)k);
             arena_reset(&mem);
         }
 }

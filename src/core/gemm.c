@@ -24,6 +24,8 @@ enum {
     SMALL_CALL = 1 << 20,    /* multiply-adds below which waking a worker costs more */
     ITEMS_A_WORKER = 3,      /* so that no worker idles long at the end */
     SPLIT_ROWS = 96,         /* packing for fewer rows than this would show */
+    COPY_LIMIT = 8 << 20,    /* bytes of copied rows a worker: a share of the last cache */
+    COPY_ROWS = 240,         /* fewer at a time would not repay packing */
     THIN_ROWS = attn__group, /* so few rows do not repay packing */
 };
 
@@ -229,11 +231,19 @@ static void collapse(attn__gemm *g)
  * in the L2 cache, and sums that cannot wait in `out` about so too. */
 static void choose_shape(attn__gemm *g)
 {
-    size_t k_block = 1024, tiles = 1;
+    size_t k_block = 1024, tiles = 1, bytes = g->f64 ? sizeof(double) : sizeof(float);
 
-    if (g->copies_a) { /* the more tiles see a copied row the better */
-        k_block = g->sums_in_out ? 256 : 1024;
-        tiles = g->sums_in_out ? 8 : 4;
+    /* Rows that are not f32 (f64) with adjacent steps are copied: with all of k if a useful number
+     * of them fits, and then once for all columns; else few rows and a block of k at a time. No
+     * power of two lies between copies: they would share cache sets. */
+    g->left_stride = blocks(g->k, 16) * 16 + 16;
+    g->item_rows = min(g->m, COPY_LIMIT / (bytes * g->left_stride));
+    g->copies_whole = g->copies_a && g->item_rows >= min(g->m, COPY_ROWS);
+    if (!g->copies_whole)
+        g->item_rows = g->m;
+    if (g->copies_a && !g->copies_whole) { /* the more tiles see a copied row the better */
+        k_block = 256;
+        tiles = 8;
     }
     if (g->m <= THIN_ROWS && g->makes_tiles) { /* tiles go through the L1 cache */
         k_block = 32;
@@ -243,23 +253,15 @@ static void choose_shape(attn__gemm *g)
         k_block = g->k;
     /* equal blocks, of whole cache lines */
     g->k_block = g->k > k_block ? blocks(blocks(g->k, blocks(g->k, k_block)), 16) * 16 : g->k;
-    g->item_rows = min(g->m, g->sums_in_out || g->k_block == g->k ? 2048 : 512);
+    g->item_rows = min(g->item_rows, g->sums_in_out || g->k_block == g->k ? 2048 : 512);
     g->item_tiles = min(tiles, blocks(g->n, TILE));
-    g->copied_rows = min(blocks(g->item_rows, attn__group) * attn__group, 48);
 }
 
-static void choose_blocks(attn__gemm *g)
+/* Cuts the call into items: enough of them for all workers, but not so that packing shows. */
+static void choose_items(attn__gemm *g)
 {
-    attn_type real = g->f64 ? ATTN_F64 : ATTN_F32;
     size_t tiles = blocks(g->n, TILE), matrices = g->batch * g->heads, wanted, columns;
 
-    g->copies_a = g->a.type != real || (g->a.col != 1 && g->k > 1);
-    g->thin = g->m <= THIN_ROWS && !g->args.packed && g->w.col == 1;
-    g->makes_tiles = !g->thin && (!g->args.packed || g->w.type != real);
-    g->sums_in_out = g->out.type == real && g->out.col == 1 && g->residual.data != g->out.data;
-    g->only_sums = g->args.activation == ATTN_ACT_NONE && !g->residual.data &&
-                   !attn__present(&g->args.scale) && !attn__present(&g->args.bias);
-    choose_shape(g);
     g->threads = (double)matrices * (double)g->m * (double)g->n * (double)g->k < SMALL_CALL
                      ? 1
                      : (size_t)g->schedule.ctx->threads;
@@ -275,6 +277,23 @@ static void choose_blocks(attn__gemm *g)
     g->item_rows = blocks(blocks(g->m, g->row_blocks), attn__group) * attn__group;
     g->row_blocks = blocks(g->m, g->item_rows);
     g->threads = max(min(g->threads, columns * g->row_blocks), 1);
+}
+
+static void choose(attn__gemm *g)
+{
+    attn_type real = g->f64 ? ATTN_F64 : ATTN_F32;
+
+    g->copies_a = g->a.type != real || (g->a.col != 1 && g->k > 1);
+    g->thin = g->m <= THIN_ROWS && !g->args.packed && g->w.col == 1;
+    g->makes_tiles = !g->thin && (!g->args.packed || g->w.type != real);
+    g->sums_in_out = g->out.type == real && g->out.col == 1 && g->residual.data != g->out.data;
+    g->only_sums = g->args.activation == ATTN_ACT_NONE && !g->residual.data &&
+                   !attn__present(&g->args.scale) && !attn__present(&g->args.bias);
+    choose_shape(g);
+    choose_items(g);
+    g->copied_rows = !g->copies_a ? 0 : g->copies_whole ? g->item_rows : min(g->item_rows, 48);
+    if (!g->copies_whole)
+        g->left_stride = g->k_block;
     g->path = g->args.packed ? "packed" : g->thin ? "thin" : "packing";
     g->why = g->args.packed ? "weights were packed beforehand"
              : g->thin      ? "few rows: weights are read once, as they lie"
@@ -295,7 +314,7 @@ static attn_status prepare(attn__gemm *g, const attn_ctx *ctx, const attn_gemm_a
     if (g->k == 0) /* a and w may have no data then; nothing reads it, but it is counted from */
         g->a = g->w = (attn__matrix){.data = g->out.data, .type = g->a.type, .col = 1};
     collapse(g);
-    choose_blocks(g);
+    choose(g);
     g->scratch_size = g->f64 ? attn__gemm_scratch_f64(g) : attn__gemm_scratch_f32(g);
     if (!attn__mul(g->threads, g->scratch_size, &g->workspace_size))
         return attn__fail(err, ATTN_E_MEMORY, 0, "workspace: its size exceeds the address space");
@@ -309,7 +328,7 @@ static size_t items_of(const void *job, size_t head)
     const attn__gemm *g = job;
 
     (void)head;
-    return g->row_blocks;
+    return g->column_blocks;
 }
 
 static void work(void *arg, size_t worker)
@@ -343,7 +362,7 @@ static attn_status gemm(const attn_ctx *ctx, const attn_gemm_args *args, attn_er
     }
     g.schedule.items_of = items_of;
     g.schedule.job = &g;
-    g.schedule.heads = g.batch * g.heads * g.column_blocks;
+    g.schedule.heads = g.batch * g.heads * g.row_blocks;
     attn__schedule_init(&g.schedule);
     attn__parallel(ctx, g.threads, work, &g);
     attn__free(ctx, own);

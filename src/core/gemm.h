@@ -34,8 +34,10 @@ typedef struct attn__gemm {
      * wait in memory between blocks. */
     size_t item_rows, item_tiles, k_block;
     size_t row_blocks, column_blocks;
-    size_t copied_rows;          /* rows of a that are copied at a time */
-    bool thin;                   /* few rows: weights are used as they lie */
+    size_t copied_rows, left_stride; /* copies of a: rows at a time, elements from one to the next
+                                      */
+    bool copies_whole;               /* an item's rows with all of k, once for all its columns */
+    bool thin;                       /* few rows: weights are used as they lie */
     bool copies_a, makes_tiles;  /* a is not f32 (f64) with adjacent steps; tiles are not ready */
     bool sums_in_out, only_sums; /* sums can wait in out itself; nothing is done to them after */
     size_t threads, scratch_size, workspace_size;

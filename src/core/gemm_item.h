@@ -9,7 +9,8 @@ typedef struct G(item) {
     ptrdiff_t a, w, residual, out; /* where the item's (batch, head) begins */
     REAL *scale, *bias;            /* of the item's columns, padded */
     REAL *tiles;                   /* ready for a block of k */
-    REAL *left;                    /* copied rows of a */
+    REAL *left; /* copied rows of a: all of head `copied`, or a few for a while */
+    size_t copied;
     REAL *acc;
     ptrdiff_t acc_stride;
 } G(item);
@@ -26,7 +27,7 @@ static size_t G(cut)(G(item) * it, const attn__gemm *g, char *base)
     it->bias = attn__cut(base, &at, columns * sizeof(REAL));
     it->acc = attn__cut(base, &at, acc_rows * columns * sizeof(REAL));
     it->tiles = attn__cut(base, &at, g->makes_tiles ? columns * g->k_block * sizeof(REAL) : 0);
-    it->left = attn__cut(base, &at, g->copies_a ? g->copied_rows * g->k_block * sizeof(REAL) : 0);
+    it->left = attn__cut(base, &at, g->copied_rows * g->left_stride * sizeof(REAL));
     return at;
 }
 
@@ -50,14 +51,29 @@ static void G(load_vector)(const G(item) * it, REAL *to, const attn_view *view)
                     (it->columns + attn__tile - 1) / attn__tile * attn__tile, 1);
 }
 
+/* Rows row .. row + rows - 1 of a, steps k0 .. k0 + steps - 1, into `left`. */
+static void G(copy_rows)(const G(item) * it, size_t row, size_t rows, size_t k0, size_t steps)
+{
+    const attn__gemm *g = it->g;
+    const void *a = attn__at(&g->a, it->a + (ptrdiff_t)row * g->a.row + (ptrdiff_t)k0 * g->a.col);
+
+    if (g->a.row == 1)
+        it->k->load_columns(it->left, (ptrdiff_t)g->left_stride, rows, steps, g->a.type, a,
+                            g->a.col);
+    else
+        KERNELS(g->schedule.ctx)
+            ->load_rows(it->left, (ptrdiff_t)g->left_stride, rows, g->a.type, a, g->a.row, g->a.col,
+                        steps, steps, 1);
+}
+
 static void G(open)(G(item) * it, const attn__item *item)
 {
     const attn__gemm *g = it->g;
-    size_t rows = item->index, columns = item->head % g->column_blocks;
-    ptrdiff_t h = (ptrdiff_t)(item->head / g->column_blocks % g->heads);
-    ptrdiff_t b = (ptrdiff_t)(item->head / g->column_blocks / g->heads);
+    size_t columns = item->index;
+    ptrdiff_t h = (ptrdiff_t)(item->head / g->row_blocks % g->heads);
+    ptrdiff_t b = (ptrdiff_t)(item->head / g->row_blocks / g->heads);
 
-    it->row = rows * g->item_rows;
+    it->row = item->head % g->row_blocks * g->item_rows;
     it->rows = g->m - it->row < g->item_rows ? g->m - it->row : g->item_rows;
     it->column = columns * g->item_tiles * attn__tile;
     it->columns = g->n - it->column < g->item_tiles * attn__tile ? g->n - it->column
@@ -68,6 +84,10 @@ static void G(open)(G(item) * it, const attn__item *item)
     it->out = b * g->out.batch + h * g->out.head;
     G(load_vector)(it, it->scale, &g->args.scale);
     G(load_vector)(it, it->bias, &g->args.bias);
+    if (g->copies_whole && it->copied != item->head) {
+        G(copy_rows)(it, it->row, it->rows, 0, g->k);
+        it->copied = item->head;
+    }
 }
 
 /* Tiles for steps k0 .. k0 + steps - 1. */
@@ -145,23 +165,21 @@ static size_t G(next_rows)(size_t left)
 static void G(block)(const G(item) * it, size_t k0, size_t steps)
 {
     const attn__gemm *g = it->g;
-    size_t chunk = g->copies_a ? g->copied_rows : it->rows;
+    bool copies = g->copies_a && !g->copies_whole;
+    size_t chunk = copies ? g->copied_rows : it->rows;
 
     if (g->makes_tiles)
         G(make_tiles)(it, k0, steps);
     for (size_t from = 0; from < it->rows; from += chunk) {
         size_t end = it->rows - from < chunk ? it->rows : from + chunk;
-        const void *a = attn__at(&g->a, it->a + (ptrdiff_t)(it->row + from) * g->a.row +
-                                            (ptrdiff_t)k0 * g->a.col);
-        const REAL *left = g->copies_a ? it->left : a;
-        ptrdiff_t stride = g->copies_a ? (ptrdiff_t)g->k_block : g->a.row;
+        const REAL *left = it->left + (g->copies_whole ? k0 : 0);
+        ptrdiff_t stride = g->copies_a ? (ptrdiff_t)g->left_stride : g->a.row;
 
-        if (g->copies_a && g->a.row == 1)
-            it->k->load_columns(it->left, stride, end - from, steps, g->a.type, a, g->a.col);
-        else if (g->copies_a)
-            KERNELS(g->schedule.ctx)
-                ->load_rows(it->left, stride, end - from, g->a.type, a, g->a.row, g->a.col, steps,
-                            steps, 1);
+        if (copies)
+            G(copy_rows)(it, it->row + from, end - from, k0, steps);
+        if (!g->copies_a)
+            left = (const REAL *)attn__at(&g->a, it->a + (ptrdiff_t)it->row * stride +
+                                                     (ptrdiff_t)k0 * g->a.col);
         for (size_t r = from, n; r < end; r += n, left += (ptrdiff_t)n * stride) {
             n = G(next_rows)(end - r);
             G(rows)(it, r, n, left, stride, k0, steps);
@@ -171,7 +189,7 @@ static void G(block)(const G(item) * it, size_t k0, size_t steps)
 
 void G(attn__gemm_work)(attn__gemm *g, size_t worker)
 {
-    G(item) it = {.k = &g->schedule.ctx->kernels->G(gemm)};
+    G(item) it = {.k = &g->schedule.ctx->kernels->G(gemm), .copied = SIZE_MAX};
     attn__item item;
 
     G(cut)(&it, g, g->scratch + worker * g->scratch_size);
