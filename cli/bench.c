@@ -51,7 +51,7 @@ static const cli_option bench_options[BENCH_OPTIONS] = {
                        0, 0},
     [BENCH_OP] = {"One shape (names as in a shapes file)", "op", 0, CLI_CHOICE,
                   "forward|decode|gemm|backward", "what to time (default forward)", 0, 0},
-    [BENCH_DTYPE] = {NULL, "dtype", 0, CLI_CHOICE, "f32|f16|bf16|f64",
+    [BENCH_DTYPE] = {NULL, "dtype", 0, CLI_CHOICE, "f32|f16|bf16|f64|i8",
                      "type of all arrays (default f32)", 0, 0},
     [BENCH_B] = {NULL, "b", 0, CLI_INTEGER, "N", "sequences (default 1)", 1, MOST},
     [BENCH_HQ] = {NULL, "hq", 0, CLI_INTEGER, "N", "query heads (default 1)", 1, MOST},
@@ -253,13 +253,14 @@ static const char *row_name(const bench_shape *s, char *buffer, size_t size)
     if (s->name)
         return s->name;
     if (s->op == BENCH_GEMM)
-        snprintf(buffer, size, "gemm %s %lldx%lldx%lld", attn_type_name(s->type), (long long)s->m,
-                 (long long)s->n, (long long)s->k);
+        snprintf(buffer, size, "gemm %s %lldx%lldx%lld", attn_type_name(s->cache_type),
+                 (long long)s->m, (long long)s->n, (long long)s->k);
     else
         snprintf(buffer, size, "%s %s b%lld h%lld/%lld n%lld/%lld d%lld/%lld%s%s%s", ops[s->op],
-                 attn_type_name(s->type), (long long)s->b, (long long)s->hq, (long long)s->hkv,
-                 (long long)s->nq, (long long)s->nk, (long long)s->dk, (long long)s->dv,
-                 s->causal ? " causal" : "", s->keep ? " keep" : "", s->bias ? " bias" : "");
+                 attn_type_name(s->cache_type), (long long)s->b, (long long)s->hq,
+                 (long long)s->hkv, (long long)s->nq, (long long)s->nk, (long long)s->dk,
+                 (long long)s->dv, s->causal ? " causal" : "", s->keep ? " keep" : "",
+                 s->bias ? " bias" : "");
     return buffer;
 }
 

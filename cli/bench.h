@@ -13,7 +13,7 @@ typedef struct bench_shape {
     json_t *json; /* borrowed: all its keys, in their order */
     const char *name;
     bench_op op;
-    attn_type type;
+    attn_type type, cache_type; /* of the arrays; of the cache of decode, which may be i8 */
     int64_t b, hq, hkv, nq, nk, dk, dv;
     int64_t m, n, k;
     int64_t causal; /* 0: none, 1: query i stands at i, 2: the queries are the last positions */

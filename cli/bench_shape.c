@@ -31,7 +31,7 @@ static int read_keys(json_t *json, const char *where, const bench_key *keys, siz
 
 static int read_names(bench_shape *s, json_t *json, const char *where)
 {
-    static const attn_type types[] = {ATTN_F32, ATTN_F16, ATTN_BF16, ATTN_F64};
+    static const attn_type types[] = {ATTN_F32, ATTN_F16, ATTN_BF16, ATTN_F64, ATTN_I8};
     const char *op = json_string_value(json_object_get(json, "op"));
     const char *type = json_string_value(json_object_get(json, "dtype"));
     const char *mask = json_string_value(json_object_get(json, "mask"));
@@ -43,11 +43,13 @@ static int read_names(bench_shape *s, json_t *json, const char *where)
     if (i == 4)
         return cli_error("%s: op '%s' is none of forward, decode, gemm, backward", where, op);
     s->op = (bench_op)i;
-    for (i = 0; i < 4 && strcmp(type ? type : "f32", attn_type_name(types[i])) != 0;)
+    for (i = 0; i < 5 && strcmp(type ? type : "f32", attn_type_name(types[i])) != 0;)
         i++;
-    if (i == 4)
-        return cli_error("%s: dtype '%s' is none of f32, f16, bf16, f64", where, type);
-    s->type = types[i];
+    if (i == 5 || (types[i] == ATTN_I8 && s->op != BENCH_DECODE))
+        return cli_error("%s: dtype '%s' is none of f32, f16, bf16, f64 and, to decode, i8", where,
+                         type);
+    s->cache_type = types[i];
+    s->type = types[i] == ATTN_I8 ? ATTN_F32 : types[i];
     s->keep = mask && strcmp(mask, "keep") == 0;
     s->bias = mask && strcmp(mask, "bias") == 0;
     if (mask && !s->keep && !s->bias)
@@ -121,5 +123,5 @@ double bench_flops(const bench_shape *shape)
 double bench_bytes(const bench_shape *shape)
 {
     return (double)shape->b * (double)shape->hkv * (double)shape->nk *
-           (double)(shape->dk + shape->dv) * (double)attn_type_size(shape->type);
+           (double)(shape->dk + shape->dv) * (double)attn_type_size(shape->cache_type);
 }

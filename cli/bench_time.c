@@ -117,7 +117,7 @@ static attn_status make_cache(const bench_shape *s, bench_call *c, attn_view k, 
     attn_cache_options options = ATTN_CACHE_OPTIONS_INIT;
     attn_status status;
 
-    options.type = s->type;
+    options.type = s->cache_type;
     options.batch = s->b;
     options.heads = s->hkv;
     options.dk = s->dk;

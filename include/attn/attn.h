@@ -117,7 +117,7 @@ typedef enum attn_type {
     ATTN_BF16, /* the upper half of a binary32 */
     ATTN_F64,
     ATTN_U8, /* keep masks, as ATTN_BOOL */
-    ATTN_I8, /* this and the following: only in files (io.h); I8 also weights of attn_gemm */
+    ATTN_I8, /* quantised caches; this and the following are otherwise only in files (io.h) */
     ATTN_U16,
     ATTN_I16,
     ATTN_U32,
@@ -427,7 +427,9 @@ ATTN_API attn_status attn_merge(const attn_ctx *ctx, const attn_merge_args *args
 
 /* --- Cache and decode ----------------------------------------------------------------------- */
 
-/* Keys and values of sequences that grow. A sequence holds the rows of positions first .. first +
+/* Keys and values of sequences that grow. In memory of its own a cache keeps keys packed as the
+ * kernels read them, which makes decoding one stream of reads; over the caller's rows it reads them
+ * as they lie. A sequence holds the rows of positions first .. first +
  * length - 1. Reading (attn_decode) may happen from many threads at once; changing a cache needs it
  * alone. */
 typedef struct attn_cache attn_cache;
@@ -442,7 +444,10 @@ typedef enum attn_cache_kind {
 typedef struct attn_cache_options {
     size_t struct_size;
     attn_cache_kind kind;
-    attn_type type;   /* f32, f16, bf16 or f64, of keys and values */
+    attn_type type;   /* f32, f16, bf16, i8 or f64, of keys and values. i8: the cache keeps each row
+                       * x of a head as s = max|x| / 127 in f32 and round(x / s), nearest even, and
+                       * attends to s times the integers: a row with NaN or infinity becomes NaN.
+                       * Own memory only; paged: pages of a multiple of 64 rows */
     int64_t batch;    /* sequences */
     int64_t heads;    /* Hk */
     int64_t dk, dv;   /* D, Dv */
@@ -529,7 +534,7 @@ ATTN_API attn_status attn_decode_plan(const attn_ctx *ctx, const attn_cache *cac
 typedef enum attn_activation {
     ATTN_ACT_NONE = 0,
     ATTN_ACT_RELU,      /* max(x, 0): exact */
-    ATTN_ACT_GELU,      /* x (1 + erf(x / sqrt 2)) / 2: (8 + x^2) u */
+    ATTN_ACT_GELU,      /* x (1 + erf(x / sqrt 2)) / 2: (12 + x^2) u */
     ATTN_ACT_GELU_TANH, /* x (1 + tanh z) / 2, z = sqrt(2 / pi) (x + 0.044715 x^3): (8 + 8 |z|) u */
     ATTN_ACT_SILU       /* x / (1 + e^-x): (8 + 2 |x|) u */
 } attn_activation;

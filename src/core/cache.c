@@ -10,7 +10,8 @@
 #include "src/kernels/kernels.h"
 #include "src/kernels/cpu.h"
 
-#include <assert.h>
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #define TRY(call)                                                                                  \
@@ -64,6 +65,19 @@ void *attn__cache_tile(const attn_cache *c, int64_t sequence, int64_t head, int6
     return tile_at(c, block, head, row / TILE);
 }
 
+static float *scale_at(const attn_cache *c, float *scales, int64_t block, int64_t head, int64_t row)
+{
+    return scales + ((block * c->options.heads + head) * tiles(c) * TILE + row);
+}
+
+const float *attn__cache_scales(const attn_cache *c, const float *scales, int64_t sequence,
+                                int64_t head, int64_t pos)
+{
+    int64_t row, block = place(c, sequence, pos, &row);
+
+    return scales + ((block * c->options.heads + head) * tiles(c) + row / TILE) * TILE;
+}
+
 attn_status attn__cache_check_pages(const attn_cache *c, int64_t sequence, int64_t pos, int64_t n,
                                     attn_error *err)
 {
@@ -89,9 +103,9 @@ static attn_status check_options(const attn_cache_options *o, attn_error *err)
         o->kind != ATTN_CACHE_PAGED)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "options.kind: %d is not in attn_cache_kind",
                           (int)o->kind);
-    if (!attn__is_float(o->type))
+    if (!attn__is_float(o->type) && o->type != ATTN_I8)
         return attn__fail(err, ATTN_E_ARGUMENT, 0,
-                          "options.type: %s, expected f32, f16, bf16 or f64",
+                          "options.type: %s, expected f32, f16, bf16, i8 or f64",
                           attn_type_name(o->type));
     if (o->batch < 0 || o->batch > limit || o->heads < 1 || o->heads > limit || o->dk < 1 ||
         o->dk > limit || o->dv < 1 || o->dv > limit || o->capacity < 1 || o->capacity > limit)
@@ -107,6 +121,12 @@ static attn_status check_options(const attn_cache_options *o, attn_error *err)
             err, ATTN_E_SHAPE, 0,
             "options: page %lld, pages %lld, expected at least one page of at least one row",
             (long long)o->page, (long long)o->pages);
+    if (o->type == ATTN_I8 &&
+        (attn__present(&o->k) || (o->kind == ATTN_CACHE_PAGED && o->page % TILE != 0)))
+        return attn__fail(err, ATTN_E_ARGUMENT, 0,
+                          "options.type: i8 needs the cache's own memory and, paged, pages of a "
+                          "multiple of %d rows",
+                          TILE);
     if (attn__present(&o->k) != attn__present(&o->v))
         return attn__fail(err, ATTN_E_ARGUMENT, 0,
                           "options: k and v are given together or not at all");
@@ -144,6 +164,12 @@ static attn_status callers_memory(const attn_cache *c, const attn_view *view, co
     return attn__check_size(view, what, blocks, c->options.heads, rows, cols, err);
 }
 
+/* count numbers of `size` bytes, or NULL. */
+static void *numbers(const attn_cache *c, int64_t count, size_t size)
+{
+    return attn__mul((size_t)count, size, &size) ? attn__new(c->ctx, size) : NULL;
+}
+
 static attn_status set_memory(attn_cache *c, attn_error *err)
 {
     const attn_cache_options *o = &c->options;
@@ -167,13 +193,13 @@ static attn_status set_memory(attn_cache *c, attn_error *err)
     c->k.size[2] = rows;
     TRY(own_memory(c, &c->v, &c->own_v, blocks, c->period, o->dv, err));
     c->v.size[2] = rows;
+    if (o->type != ATTN_I8)
+        return ATTN_OK;
+    c->k_scale = numbers(c, blocks * o->heads * tiles(c) * TILE, sizeof *c->k_scale);
+    c->v_scale = numbers(c, blocks * o->heads * tiles(c) * TILE, sizeof *c->v_scale);
+    if (!c->k_scale || !c->v_scale)
+        return attn__fail(err, ATTN_E_MEMORY, 0, "cache: scales of quantised rows");
     return ATTN_OK;
-}
-
-/* count numbers of `size` bytes, or NULL. */
-static void *numbers(const attn_cache *c, int64_t count, size_t size)
-{
-    return attn__mul((size_t)count, size, &size) ? attn__new(c->ctx, size) : NULL;
 }
 
 static attn_status set_pages(attn_cache *c, attn_error *err)
@@ -245,6 +271,8 @@ void attn_cache_destroy(attn_cache *c)
     attn__free(c->ctx, c->own_table);
     attn__free(c->ctx, c->length);
     attn__free(c->ctx, c->first);
+    attn__free(c->ctx, c->v_scale);
+    attn__free(c->ctx, c->k_scale);
     attn__free(c->ctx, c->own_v);
     attn__free(c->ctx, c->own_k);
     attn__free(c->ctx, c);
@@ -365,6 +393,53 @@ static void store_key(const attn_cache *c, void *tile, size_t lane, const void *
     }
 }
 
+/* One row as integers from -127 to 127 times a scale, nearest even; returns the scale. A row that
+ * holds NaN or an infinity gets the scale NaN, so that it shows. Keys go to a lane of a tile. */
+static float quantise(const attn_cache *c, void *to, bool key, size_t lane, const void *from,
+                      attn_type type, int64_t stride, int64_t cols)
+{
+    const attn__kernels_f32 *k = &c->ctx->kernels->f32;
+    int64_t size = attn__element_size(type);
+    float top = 0, scale, piece[64];
+
+    for (int64_t i = 0; i < cols; i += 64) {
+        size_t n = cols - i < 64 ? (size_t)(cols - i) : 64;
+        k->load_rows(piece, 0, 1, type, (const char *)from + i * stride * size, 0, stride, n, n, 1);
+        for (size_t j = 0; j < n; j++)
+            top = fmaxf(top, isfinite(piece[j]) ? fabsf(piece[j]) : INFINITY);
+    }
+    scale = top / 127;
+    if (!isfinite(scale))
+        scale = NAN;
+    else if (scale < FLT_MIN && top > 0)
+        scale = FLT_MIN; /* a denormal scale would lose what it divides by */
+    for (int64_t i = 0; i < cols; i += 64) {
+        size_t n = cols - i < 64 ? (size_t)(cols - i) : 64;
+        k->load_rows(piece, 0, 1, type, (const char *)from + i * stride * size, 0, stride, n, n, 1);
+        for (size_t j = 0; j < n; j++)
+            piece[j] = scale > 0 ? rintf(piece[j] / scale) : 0;
+        if (key)
+            k->store_key(to, ATTN_I8, lane, (size_t)c->options.dk, (size_t)i, n, piece);
+        else
+            k->store_row((int8_t *)to + i, ATTN_I8, 1, piece, n, 1);
+    }
+    return scale;
+}
+
+/* A row of the caller's into an i8 cache. */
+static void write_quantised(const attn_cache *c, int64_t sequence, int64_t h, int64_t pos,
+                            const attn_view *k, const attn_view *v, int64_t batch, int64_t from)
+{
+    int64_t row, block = place(c, sequence, pos, &row);
+
+    *scale_at(c, c->k_scale, block, h, row) =
+        quantise(c, tile_at(c, block, h, row / TILE), true, (size_t)(row % TILE),
+                 attn__cell(k, batch, h, from), k->type, k->stride[3], c->options.dk);
+    *scale_at(c, c->v_scale, block, h, row) =
+        quantise(c, attn__cell(&c->v, block, h, row), false, 0, attn__cell(v, batch, h, from),
+                 v->type, v->stride[3], c->options.dv);
+}
+
 static void write_rows(const attn_cache *c, int64_t sequence, int64_t batch, int64_t pos,
                        const attn_view *k, const attn_view *v, int64_t from, int64_t n)
 {
@@ -373,6 +448,10 @@ static void write_rows(const attn_cache *c, int64_t sequence, int64_t batch, int
             const void *new_key = attn__cell(k, batch, h, from + i);
             void *key, *value;
 
+            if (c->k_scale) {
+                write_quantised(c, sequence, h, pos + i, k, v, batch, from + i);
+                continue;
+            }
             attn__cache_run(c, sequence, h, pos + i, 1, &key, &value);
             if (c->tiled)
                 store_key(c, attn__cache_tile(c, sequence, h, pos + i), (size_t)((pos + i) % TILE),
@@ -401,6 +480,10 @@ static void copy_rows(const attn_cache *c, int64_t to, int64_t from, int64_t pos
                        tile_size(c));
             copy_row(c->ctx, attn__cell(&c->v, to, h, row), c->v.type, c->v.stride[3],
                      attn__cell(&c->v, from, h, row), c->v.type, c->v.stride[3], c->options.dv);
+            if (!c->k_scale)
+                continue;
+            *scale_at(c, c->k_scale, to, h, row) = *scale_at(c, c->k_scale, from, h, row);
+            *scale_at(c, c->v_scale, to, h, row) = *scale_at(c, c->v_scale, from, h, row);
         }
     }
 }

@@ -14,6 +14,8 @@ struct attn_cache {
     /* Own keys do not lie as rows: they are kept packed, tile by tile, as the kernels read them, so
      * that reading is one stream. Then k is a view of sizes only. */
     bool tiled;
+    float *k_scale, *v_scale; /* i8: what each row was divided by, [block][head][rows of its tiles]
+                               */
     int64_t period; /* rows of a block: capacity or page, of a ring whole tiles more than that */
     int64_t *first, *length; /* [batch] */
     /* Paged: pages[sequence][position / page], -1 for none. The caller's table or, when the cache
@@ -32,6 +34,10 @@ size_t attn__cache_run(const attn_cache *c, int64_t sequence, int64_t head, int6
 
 /* Tiled: the packed tile that holds position pos. */
 void *attn__cache_tile(const attn_cache *c, int64_t sequence, int64_t head, int64_t pos);
+
+/* Scales of the 64 rows of that tile; i8 caches only. */
+const float *attn__cache_scales(const attn_cache *c, const float *scales, int64_t sequence,
+                                int64_t head, int64_t pos);
 
 /* Whether the caller's block table has pages for n rows from pos on; it may have changed since. */
 attn_status attn__cache_check_pages(const attn_cache *c, int64_t sequence, int64_t pos, int64_t n,

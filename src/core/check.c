@@ -461,8 +461,10 @@ static attn_status check_inputs(attn__problem *p, attn_error *err)
     const attn_view *q = &p->args.q, *k = &p->k, *v = &p->v;
 
     TRY(check_tensor(q, "q", false, err));
-    TRY(check_tensor(k, "k", false, err));
-    TRY(check_tensor(v, "v", false, err));
+    if (!p->cache) { /* a cache has seen to its own */
+        TRY(check_tensor(k, "k", false, err));
+        TRY(check_tensor(v, "v", false, err));
+    }
     p->f64 = q->type == ATTN_F64;
     p->heads = (size_t)q->size[1];
     p->key_heads = (size_t)k->size[1];

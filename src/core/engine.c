@@ -38,6 +38,9 @@ double attn__row_lse(double max, double sum)
     return max == -(double)INFINITY ? (double)NAN : max + attn__log(sum);
 }
 
+/* Scales of keys and values that have none; never read. */
+static const float no_scales[attn__tile];
+
 /* Rows below which keys and values are read where they lie. */
 enum { FEW_ROWS = 24 };
 

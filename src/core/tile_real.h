@@ -15,7 +15,9 @@ typedef struct E(tile) {
     attn_type key_type, value_type;
     const void *values; /* of lane `first` */
     ptrdiff_t value_stride;
-    uint64_t bad; /* lanes whose values hold NaN or infinity, once looked at */
+    const float *key_scale;   /* i8: of lane 0 */
+    const float *value_scale; /* i8: of lane `first` */
+    uint64_t bad;             /* lanes whose values hold NaN or infinity, once looked at */
     bool looked;
     uint64_t keep; /* a keep-mask that is the same for all rows and heads; else all ones */
 } E(tile);
@@ -144,6 +146,38 @@ static void E(tile_lanes)(const E(work) * w, int64_t t, int *first, int *end)
     *end = high < attn__tile ? (int)high : attn__tile;
 }
 
+/* Scales of the keys or values of tile t, by lane; only i8 caches have any. */
+static const float *E(scales)(const E(work) * w, int64_t t, bool keys)
+{
+    const attn_cache *c = w->p->cache;
+    int64_t pos = t * attn__tile > w->seq.k_pos ? t * attn__tile : w->seq.k_pos;
+
+    if (!c || !c->k_scale)
+        return no_scales;
+    return attn__cache_scales(c, keys ? c->k_scale : c->v_scale, (int64_t)w->b,
+                              (int64_t)w->key_head, pos);
+}
+
+/* n rows of values as REAL, padded to the width. */
+static void E(widen_values)(const E(work) * w, REAL *to, const void *from, ptrdiff_t row_stride,
+                            ptrdiff_t col_stride, size_t n, const float *scale)
+{
+    const attn__problem *p = w->p;
+    attn_type type = p->v.type;
+
+    if (type != ATTN_I8) {
+        w->k->load_rows(to, (ptrdiff_t)p->width, n, type, from, row_stride, col_stride, p->dv,
+                        p->width, 1);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const int8_t *row = (const int8_t *)from + (ptrdiff_t)i * row_stride;
+        w->k->load_rows(to + i * p->width, 0, 1, type, row, 0, 1, p->dv, p->width, (REAL)scale[i]);
+    }
+}
+
+/* Tile t as the kernels want it; keys or values may be NULL: not wanted. Lanes without a key keep
+ * what they held: nothing looks at the scores of such columns. */
 static void E(pack_tile)(const E(work) * w, int64_t t, REAL *keys, REAL *values)
 {
     const attn__problem *p = w->p;
@@ -159,9 +193,11 @@ static void E(pack_tile)(const E(work) * w, int64_t t, REAL *keys, REAL *values)
         if (keys)
             w->k->pack_keys(keys, (size_t)lane, run, k->type, key, k->stride[2], k->stride[3],
                             p->d);
-        if (values)
-            w->k->load_rows(values + (size_t)lane * p->width, (ptrdiff_t)p->width, run, v->type,
-                            value, v->stride[2], v->stride[3], p->dv, p->width, 1);
+        if (values) {
+            REAL *to = values + (size_t)lane * p->width;
+            const float *scale = E(scales)(w, t, false) + lane;
+            E(widen_values)(w, to, value, v->stride[2], v->stride[3], run, scale);
+        }
         lane += (int)run;
     }
 }
@@ -215,6 +251,7 @@ static bool E(values_in_place)(E(work) * w, int64_t t)
     w->tile.values = value;
     w->tile.value_type = p->v.type;
     w->tile.value_stride = p->v.stride[2];
+    w->tile.value_scale = E(scales)(w, t, false) + w->tile.first;
     return true;
 }
 
@@ -229,9 +266,13 @@ static bool E(keys_in_place)(E(work) * w, int64_t t)
     w->tile.keys = attn__cache_tile(p->cache, (int64_t)w->b, (int64_t)w->key_head,
                                     t * attn__tile + w->tile.first);
     w->tile.key_type = p->k.type;
+    w->tile.key_scale = E(scales)(w, t, true);
     if (p->k.type != REAL_TYPE && w->rows >= FEW_ROWS) {
         size_t cells = attn__tile * p->d;
-        w->k->load_rows(w->keys, 0, 1, p->k.type, w->tile.keys, 0, 1, cells, cells, 1);
+        if (p->k.type == ATTN_I8)
+            w->k->widen_i8(w->keys, w->tile.keys, w->tile.key_scale, p->d);
+        else
+            w->k->load_rows(w->keys, 0, 1, p->k.type, w->tile.keys, 0, 1, cells, cells, 1);
         w->tile.keys = w->keys;
         w->tile.key_type = REAL_TYPE;
     }
@@ -289,8 +330,7 @@ static void E(look_at_values)(E(work) * w)
     size_t held = (size_t)(t->end - t->first);
 
     if (t->value_type != REAL_TYPE) {
-        w->k->load_rows(w->values, (ptrdiff_t)p->width, held, t->value_type, t->values,
-                        t->value_stride, 1, p->dv, p->width, 1);
+        E(widen_values)(w, w->values, t->values, t->value_stride, 1, held, t->value_scale);
         t->values = w->values;
         t->value_type = REAL_TYPE;
         t->value_stride = (ptrdiff_t)p->width;
@@ -309,5 +349,6 @@ static void E(multiply_values)(E(work) * w, size_t g, size_t mr, const REAL *wei
 
     values += (from - t->first) * t->value_stride * attn__element_size(t->value_type);
     w->k->values(w->open.out + g * p->width, (ptrdiff_t)p->width, mr, weights, (size_t)from,
-                 (size_t)to, t->value_type, values, t->value_stride, p->width);
+                 (size_t)to, t->value_type, values, t->value_stride,
+                 t->value_type == ATTN_I8 ? t->value_scale + (from - t->first) : NULL, p->width);
 }

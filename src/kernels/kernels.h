@@ -17,8 +17,8 @@
  *
  * A step is one fused multiply-add in every set but scalar, which rounds product and sum.
  *
- * Pointers do not alias unless said so. `type` is f32, f16 or bf16 in the f32 table and f64 in the
- * f64 table. Strides count elements.
+ * Pointers do not alias unless said so. `type` is f32, f16, bf16 or, where rows are loaded
+ * and keys are stored, i8 in the f32 table and f64 in the f64 table. Strides count elements.
  */
 #ifndef ATTN_KERNELS_KERNELS_H
 #define ATTN_KERNELS_KERNELS_H
@@ -37,6 +37,8 @@ enum { attn__tile = 64, attn__group = 6 };
     /* Puts channels c .. c+n-1 of one key into a tile kept in `type`, rounded to nearest even. */ \
     X(void, store_key,                                                                             \
       (void *tile, attn_type type, size_t lane, size_t d, size_t c, size_t n, const real *src))    \
+    /* A tile of store_key in i8, widened: each key times its scale. In the f32 table only. */     \
+    X(void, widen_i8, (real * tile, const int8_t *src, const float *scale, size_t d))              \
     /* dst[r][c] = factor * src[r][c], widened; cells cols..padded-1 become 0. */                  \
     X(void, load_rows,                                                                             \
       (real * dst, ptrdiff_t dst_stride, size_t rows, attn_type type, const void *src,             \
@@ -46,10 +48,11 @@ enum { attn__tile = 64, attn__group = 6 };
       (void *dst, attn_type type, ptrdiff_t col_stride, const real *src, size_t cols,              \
        real factor))                                                                               \
     /* s[r][c] = q[r] . key c for the columns c0..c1-1 (of half types, whole panels). The tile is  \
-     * one of pack_keys (REAL) or store_key (any type, widened as it is read). */                  \
+     * one of pack_keys (REAL) or store_key (any type, widened as it is read; i8: times scale[c],  \
+     * the scale of key c, which other types leave NULL). */                                       \
     X(void, scores,                                                                                \
       (real * s, size_t mr, const real *q, ptrdiff_t q_stride, attn_type type, const void *tile,   \
-       size_t d, size_t c0, size_t c1))                                                            \
+       const float *scale, size_t d, size_t c0, size_t c1))                                        \
     /* s = cap * tanh(s / cap), relative error of a few ulp over the whole range. */               \
     X(void, softcap, (real * s, size_t mr, size_t c0, size_t c1, real cap))                        \
     /* s[c] += b[c] for one row; returns the bits of the columns whose b is not -inf. */           \
@@ -68,10 +71,10 @@ enum { attn__tile = 64, attn__group = 6 };
     /* p[c] = bit c of keep ? p[c] * factor : 0, one row. */                                       \
     X(void, drop, (real * p, size_t c0, size_t c1, uint64_t keep, real factor))                    \
     /* out[r] += sum over keys k0 <= k < k1 of p[r][k] * v[k - k0]; width a multiple of 16. The    \
-     * values are widened as they are read. */                                                     \
+     * values are widened as they are read (i8: times scale[k - k0]). */                           \
     X(void, values,                                                                                \
       (real * out, ptrdiff_t out_stride, size_t mr, const real *p, size_t k0, size_t k1,           \
-       attn_type type, const void *v, ptrdiff_t v_stride, size_t width))                           \
+       attn_type type, const void *v, ptrdiff_t v_stride, const float *scale, size_t width))       \
     /* Bits of the rows of v that hold NaN or an infinity. */                                      \
     X(uint64_t, nonfinite_rows, (const real *v, ptrdiff_t v_stride, size_t rows, size_t width))    \
     /* Adds up the 16 partial sums of a row. */                                                    \

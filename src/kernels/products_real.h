@@ -5,23 +5,37 @@
  *
  * Both keep mr x nv vectors of sums in registers and take one broadcast of the left operand and nv
  * vectors of the right one per step; mr, nv and type are constants in every instance. */
-ATTN__INLINE void K(scores_block)(int mr, int nv, attn_type type, REAL *s, const REAL *q,
-                                  ptrdiff_t q_stride, const void *keys, size_t d)
+/* Values of i8 rows come with a scale each: `scale` points at that of the first. NULL for others.
+ */
+ATTN__INLINE VEC K(scaled)(attn_type type, const void *src, VEC scale)
 {
-    VEC sum[attn__group][NV];
+    VEC x = K(load_typed)(type, src, LANES);
+
+    return type == ATTN_I8 ? V(mul)(x, scale) : x;
+}
+
+ATTN__INLINE void K(scores_block)(int mr, int nv, attn_type type, REAL *s, const REAL *q,
+                                  ptrdiff_t q_stride, const void *keys, const float *scale,
+                                  size_t d)
+{
+    VEC sum[attn__group][NV], factor[NV];
 
     ATTN__UNROLL
-    for (int r = 0; r < mr; r++)
-        ATTN__UNROLL
     for (int v = 0; v < nv; v++)
-        sum[r][v] = V(zero)();
+        factor[v] = type == ATTN_I8 ? V(load)((const REAL *)scale + v * LANES) : V(zero)();
+    ATTN__UNROLL
+    for (int r = 0; r < mr; r++) {
+        ATTN__UNROLL
+        for (int v = 0; v < nv; v++)
+            sum[r][v] = V(zero)();
+    }
     for (size_t c = 0; c < d; c++) {
         VEC key[NV];
 
         ATTN__UNROLL
         for (int v = 0; v < nv; v++)
-            key[v] = K(load_typed)(type, K(advance)(type, keys, (ptrdiff_t)(c * PANEL) + v * LANES),
-                                   LANES);
+            key[v] = K(scaled)(type, K(advance)(type, keys, (ptrdiff_t)(c * PANEL) + v * LANES),
+                               factor[v]);
         ATTN__UNROLL
         for (int r = 0; r < mr; r++) {
             VEC a = V(set1)(q[r * q_stride + (ptrdiff_t)c]);
@@ -31,29 +45,32 @@ ATTN__INLINE void K(scores_block)(int mr, int nv, attn_type type, REAL *s, const
         }
     }
     ATTN__UNROLL
-    for (int r = 0; r < mr; r++)
+    for (int r = 0; r < mr; r++) {
         ATTN__UNROLL
-    for (int v = 0; v < nv; v++)
-        V(store)(s + r * TILE + v * LANES, sum[r][v]);
+        for (int v = 0; v < nv; v++)
+            V(store)(s + r * TILE + v * LANES, sum[r][v]);
+    }
 }
 
 ATTN__INLINE void K(values_block)(int mr, int nv, attn_type type, REAL *out, ptrdiff_t out_stride,
-                                  const REAL *p, size_t keys, const void *v, ptrdiff_t v_stride)
+                                  const REAL *p, size_t keys, const void *v, ptrdiff_t v_stride,
+                                  const float *scale)
 {
     VEC sum[attn__group][2 * NV];
 
     ATTN__UNROLL
-    for (int r = 0; r < mr; r++)
+    for (int r = 0; r < mr; r++) {
         ATTN__UNROLL
-    for (int i = 0; i < nv; i++)
-        sum[r][i] = V(load)(out + r * out_stride + i * LANES);
+        for (int i = 0; i < nv; i++)
+            sum[r][i] = V(load)(out + r * out_stride + i * LANES);
+    }
     for (size_t k = 0; k < keys; k++) {
         const void *row = K(advance)(type, v, (ptrdiff_t)k * v_stride);
-        VEC value[2 * NV];
+        VEC value[2 * NV], factor = V(set1)(type == ATTN_I8 ? (REAL)scale[k] : 0);
 
         ATTN__UNROLL
         for (int i = 0; i < nv; i++)
-            value[i] = K(load_typed)(type, K(advance)(type, row, i * LANES), LANES);
+            value[i] = K(scaled)(type, K(advance)(type, row, i * LANES), factor);
         if (mr <= 2 && nv == 2 * NV && type == REAL_TYPE)
             K(prefetch)(type, row, TILE * v_stride, 2 * PANEL);
         ATTN__UNROLL
@@ -65,10 +82,11 @@ ATTN__INLINE void K(values_block)(int mr, int nv, attn_type type, REAL *out, ptr
         }
     }
     ATTN__UNROLL
-    for (int r = 0; r < mr; r++)
+    for (int r = 0; r < mr; r++) {
         ATTN__UNROLL
-    for (int i = 0; i < nv; i++)
-        V(store)(out + r * out_stride + i * LANES, sum[r][i]);
+        for (int i = 0; i < nv; i++)
+            V(store)(out + r * out_stride + i * LANES, sum[r][i]);
+    }
 }
 
 /* One instance per (mr, nv): `block` with constants in their place. */
@@ -126,8 +144,9 @@ ATTN__INLINE void K(values_block)(int mr, int nv, attn_type type, REAL *out, ptr
     }
 
 static void K(scores)(REAL *s, size_t mr, const REAL *q, ptrdiff_t q_stride, attn_type type,
-                      const void *tile, size_t d, size_t c0, size_t c1)
+                      const void *tile, const float *scale, size_t d, size_t c0, size_t c1)
 {
+    (void)scale; /* unused where there are no i8 keys */
     while (c0 < c1) {
         size_t panel = c0 / PANEL * PANEL, end = c1 < panel + PANEL ? c1 : panel + PANEL;
         const void *keys = K(advance)(type, tile, (ptrdiff_t)(panel * d));
@@ -135,94 +154,109 @@ static void K(scores)(REAL *s, size_t mr, const REAL *q, ptrdiff_t q_stride, att
         switch (type) {
 #if HAS_HALF
         case ATTN_F16:
-            BY_ROWS(mr, NV, scores_block, ATTN_F16, s + panel, q, q_stride, keys, d)
+            BY_ROWS(mr, NV, scores_block, ATTN_F16, s + panel, q, q_stride, keys, NULL, d)
             break;
         case ATTN_BF16:
-            BY_ROWS(mr, NV, scores_block, ATTN_BF16, s + panel, q, q_stride, keys, d)
+            BY_ROWS(mr, NV, scores_block, ATTN_BF16, s + panel, q, q_stride, keys, NULL, d)
+            break;
+        case ATTN_I8:
+            BY_ROWS(mr, NV, scores_block, ATTN_I8, s + panel, q, q_stride, keys, scale + panel, d)
             break;
 #endif
         default:
             keys = (const REAL *)keys + (c0 - panel);
-            BY_SHAPE(mr, (end - c0) / LANES, scores_block, REAL_TYPE, s + c0, q, q_stride, keys, d)
+            BY_SHAPE(mr, (end - c0) / LANES, scores_block, REAL_TYPE, s + c0, q, q_stride, keys,
+                     NULL, d)
             break;
         }
         c0 = end;
     }
 }
 
-/* All rows, for columns of one panel or (half types) one vector. */
+/* All rows, for columns of one panel or (narrow types) one vector. */
 static void K(values_panel)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p, size_t keys,
-                            attn_type type, const void *v, ptrdiff_t v_stride, size_t columns)
+                            attn_type type, const void *v, ptrdiff_t v_stride, const float *scale,
+                            size_t columns)
 {
+    (void)scale; /* unused where there are no i8 values */
+#define NARROW(type)                                                                               \
+    if (columns == PANEL)                                                                          \
+        BY_ROWS(mr, NV, values_block, type, out, out_stride, p, keys, v, v_stride, scale)          \
+    else                                                                                           \
+        BY_ROWS(mr, 1, values_block, type, out, out_stride, p, keys, v, v_stride, scale)
     switch (type) {
 #if HAS_HALF
     case ATTN_F16:
-        if (columns == PANEL)
-            BY_ROWS(mr, NV, values_block, ATTN_F16, out, out_stride, p, keys, v, v_stride)
-        else
-            BY_ROWS(mr, 1, values_block, ATTN_F16, out, out_stride, p, keys, v, v_stride)
+        NARROW(ATTN_F16)
         break;
     case ATTN_BF16:
-        if (columns == PANEL)
-            BY_ROWS(mr, NV, values_block, ATTN_BF16, out, out_stride, p, keys, v, v_stride)
-        else
-            BY_ROWS(mr, 1, values_block, ATTN_BF16, out, out_stride, p, keys, v, v_stride)
+        NARROW(ATTN_BF16)
+        break;
+    case ATTN_I8:
+        NARROW(ATTN_I8)
         break;
 #endif
     default:
         BY_SHAPE(mr, columns / LANES, values_block, REAL_TYPE, out, out_stride, p, keys, v,
-                 v_stride)
+                 v_stride, NULL)
         break;
     }
+#undef NARROW
 }
 
 /* One or two rows over the columns of two panels. */
 static void K(values_wide)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p, size_t keys,
-                           attn_type type, const void *v, ptrdiff_t v_stride)
+                           attn_type type, const void *v, ptrdiff_t v_stride, const float *scale)
 {
 #define WIDE(type)                                                                                 \
-    do {                                                                                           \
-        if (mr == 1)                                                                               \
-            K(values_block)(1, 2 * NV, type, out, out_stride, p, keys, v, v_stride);               \
-        else                                                                                       \
-            K(values_block)(2, 2 * NV, type, out, out_stride, p, keys, v, v_stride);               \
-    } while (0)
+    if (mr == 1)                                                                                   \
+        K(values_block)(1, 2 * NV, type, out, out_stride, p, keys, v, v_stride, scale);            \
+    else                                                                                           \
+        K(values_block)(2, 2 * NV, type, out, out_stride, p, keys, v, v_stride, scale);
     switch (type) {
 #if HAS_HALF
     case ATTN_F16:
-        WIDE(ATTN_F16);
+        WIDE(ATTN_F16)
         break;
     case ATTN_BF16:
-        WIDE(ATTN_BF16);
+        WIDE(ATTN_BF16)
+        break;
+    case ATTN_I8:
+        WIDE(ATTN_I8)
         break;
 #endif
     default:
-        WIDE(REAL_TYPE);
+        WIDE(REAL_TYPE)
         break;
     }
 #undef WIDE
 }
 
 static void K(values)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p, size_t k0,
-                      size_t k1, attn_type type, const void *v, ptrdiff_t v_stride, size_t width)
+                      size_t k1, attn_type type, const void *v, ptrdiff_t v_stride,
+                      const float *scale, size_t width)
 {
-    size_t columns;
+    size_t keys = k1 - k0, columns;
 
+    p += k0;
     for (size_t c = 0; c < width; c += columns) {
         const void *at = K(advance)(type, v, (ptrdiff_t)c);
+        REAL *to = out + c;
 
         /* Few rows: values come from memory, and are read as they lie there, row by row. */
         if (mr <= 4 && width - c >= 2 * PANEL) {
             columns = 2 * PANEL;
-            for (size_t r = 0; r < mr; r += 2)
+            for (size_t r = 0; r < mr; r += 2) {
+                size_t rows = mr - r < 2 ? mr - r : 2;
+                REAL *rows_out = to + (ptrdiff_t)r * out_stride;
                 K(values_wide)
-            (out + (ptrdiff_t)r * out_stride + c, out_stride, mr - r < 2 ? mr - r : 2,
-             p + r * TILE + k0, k1 - k0, type, at, v_stride);
+                (rows_out, out_stride, rows, p + r * TILE, keys, type, at, v_stride, scale);
+            }
             continue;
         }
         columns = width - c < PANEL ? width - c : PANEL;
         if (type != REAL_TYPE && columns < PANEL)
             columns = LANES;
-        K(values_panel)(out + c, out_stride, mr, p + k0, k1 - k0, type, at, v_stride, columns);
+        K(values_panel)(to, out_stride, mr, p, keys, type, at, v_stride, scale, columns);
     }
 }

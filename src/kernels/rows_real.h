@@ -11,6 +11,8 @@ ATTN__INLINE REAL K(element)(attn_type type, const void *src, ptrdiff_t i)
         return attn__f16_to_f32(((const uint16_t *)src)[i]);
     case ATTN_BF16:
         return attn__bf16_to_f32(((const uint16_t *)src)[i]);
+    case ATTN_I8:
+        return ((const int8_t *)src)[i];
 #endif
     default:
         return ((const REAL *)src)[i];
@@ -19,7 +21,7 @@ ATTN__INLINE REAL K(element)(attn_type type, const void *src, ptrdiff_t i)
 
 ATTN__INLINE size_t K(element_size)(attn_type type)
 {
-    return type == REAL_TYPE ? sizeof(REAL) : sizeof(uint16_t);
+    return type == REAL_TYPE ? sizeof(REAL) : type == ATTN_I8 ? 1 : sizeof(uint16_t);
 }
 
 /* LANES elements from src, of which only the first n < LANES exist. */
@@ -38,6 +40,8 @@ ATTN__INLINE VEC K(load_typed)(attn_type type, const void *src, size_t n)
         return V(load_f16)(src);
     case ATTN_BF16:
         return V(load_bf16)(src);
+    case ATTN_I8:
+        return V(load_i8)(src);
 #endif
     default:
         return V(load)(src);
@@ -111,6 +115,9 @@ static void K(load_rows)(REAL *dst, ptrdiff_t dst_stride, size_t rows, attn_type
     case ATTN_BF16:
         K(load_rows_typed)(dst, dst_stride, rows, ATTN_BF16, src, row_stride, cols, padded, f);
         break;
+    case ATTN_I8:
+        K(load_rows_typed)(dst, dst_stride, rows, ATTN_I8, src, row_stride, cols, padded, f);
+        break;
 #endif
     default:
         K(load_rows_typed)(dst, dst_stride, rows, REAL_TYPE, src, row_stride, cols, padded, f);
@@ -130,6 +137,9 @@ ATTN__INLINE void K(store_element)(void *dst, attn_type type, ptrdiff_t i, REAL 
     case ATTN_F64:
         ((double *)dst)[i] = (double)x;
         break;
+    case ATTN_I8: /* an integer already */
+        ((int8_t *)dst)[i] = (int8_t)x;
+        break;
     default:
         ((float *)dst)[i] = (float)x;
         break;
@@ -144,16 +154,16 @@ static void K(store_row)(void *dst, attn_type type, ptrdiff_t col_stride, const 
 
     if (col_stride == 1 && type == REAL_TYPE) {
         for (; c + LANES <= cols; c += LANES)
-            V(store)((REAL *)dst + c, V(fma)(V(load)(src + c), f, zero));
+            V(store)((REAL *)dst + c, V(add)(V(mul)(V(load)(src + c), f), zero));
     }
 #if HAS_HALF
     if (col_stride == 1 && type == ATTN_F16) {
         for (; c + LANES <= cols; c += LANES)
-            V(store_f16)((uint16_t *)dst + c, V(fma)(V(load)(src + c), f, zero));
+            V(store_f16)((uint16_t *)dst + c, V(add)(V(mul)(V(load)(src + c), f), zero));
     }
     if (col_stride == 1 && type == ATTN_BF16) {
         for (; c + LANES <= cols; c += LANES)
-            V(store_bf16)((uint16_t *)dst + c, V(fma)(V(load)(src + c), f, zero));
+            V(store_bf16)((uint16_t *)dst + c, V(add)(V(mul)(V(load)(src + c), f), zero));
     }
 #endif
     for (; c < cols; c++)
@@ -263,4 +273,28 @@ static void K(pack_keys)(REAL *tile, size_t lane, size_t n, attn_type type, cons
         K(pack_keys_typed)(tile, lane, n, REAL_TYPE, src, row_stride, d);
         break;
     }
+}
+
+static void K(widen_i8)(REAL *tile, const int8_t *src, const float *scale, size_t d)
+{
+#if HAS_HALF
+    for (size_t key = 0; key < TILE; key += PANEL) {
+        const int8_t *from = src + key * d;
+        REAL *to = tile + key * d;
+        VEC s[NV];
+
+        for (size_t v = 0; v < NV; v++)
+            s[v] = V(load)(scale + key + v * LANES);
+        for (size_t c = 0; c < d; c++) {
+            K(prefetch)(ATTN_I8, from, (ptrdiff_t)(TILE * d + c * PANEL), 1); /* the next tile */
+            ATTN__UNROLL
+            for (size_t v = 0; v < NV; v++) {
+                size_t at = c * PANEL + v * LANES;
+                V(store)(to + at, V(mul)(V(load_i8)(from + at), s[v]));
+            }
+        }
+    }
+#else
+    (void)tile, (void)src, (void)scale, (void)d; /* quantised keys are for float only */
+#endif
 }
