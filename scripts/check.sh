@@ -29,7 +29,7 @@ demo        ci     180    make demo
 clang       ci     420    fast tier as clang compiles it
 sets        ci     420    fast tier capped to each kernel set
 asan        ci     600    fast tier under AddressSanitizer and UndefinedBehaviorSanitizer
-tsan        ci     600    fast tier under ThreadSanitizer
+tsan        ci     600    tests with threads under ThreadSanitizer
 fuzz_smoke  ci     300    20,000 runs of every fuzz target
 aarch64     ci     600    cross build; kernels and some more tests under qemu
 valgrind    full   14400  fast tier under memcheck: no error, no leak
@@ -121,9 +121,10 @@ stage_tsan()
 {
     local fixed=()
     setarch -R true 2>/dev/null && fixed=(setarch -R)
-    export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+    export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1
     scripts/build.sh tsan $werror &&
-        ATTN_TEST_CASES="--cases 500" "${fixed[@]}" scripts/test.sh build-tsan -E '^cli_'
+        ATTN_TEST_CASES="--cases 500" "${fixed[@]}" scripts/test.sh build-tsan \
+            -R '^test_(bits|bits_host|cache|ctx|contract|differential|gemm|io)$'
 }
 
 # Runs every fuzz target $1 times, from its seeds in tests/fuzz/corpus/NAME.

@@ -395,7 +395,8 @@ static void progress_counts_up(void **state)
             int right;
 
             CHECK(watched(&g, threads, own ? count_for : NULL, &p, &right) == ATTN_OK && right);
-            CHECK_MSG(g.calls > 1, "called %d times", g.calls);
+            /* Others may finish everything while the first to report is held up. */
+            CHECK_MSG(g.calls >= (threads == 1 ? 2 : 1), "called %d times", g.calls);
             CHECK_MSG(g.wrong == 0, "%d of %d calls count wrong", g.wrong, g.calls);
             CHECK_MSG(atomic_load(&g.overlaps) == 0, "calls overlap");
         }

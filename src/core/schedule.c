@@ -70,16 +70,29 @@ bool attn__claim(attn__schedule *s, attn__item *item)
     return found;
 }
 
+/* One worker reports at a time; what others finish meanwhile it reports as well, so that the last
+ * report is of all work done. */
+static void report(attn__schedule *s)
+{
+    uint64_t told;
+
+    do {
+        if (atomic_flag_test_and_set(&s->reporting))
+            return;
+        told = atomic_load(&s->done);
+        if (s->ctx->progress(s->ctx->progress_user, told, s->total))
+            atomic_store(&s->cancelled, true);
+        atomic_flag_clear(&s->reporting);
+    } while (atomic_load(&s->done) != told);
+}
+
 bool attn__item_done(attn__schedule *s, const attn__item *item)
 {
     bool last = false;
 
     atomic_fetch_add(&s->done, 1);
-    if (s->ctx->progress && !atomic_flag_test_and_set(&s->reporting)) {
-        if (s->ctx->progress(s->ctx->progress_user, atomic_load(&s->done), s->total))
-            atomic_store(&s->cancelled, true);
-        atomic_flag_clear(&s->reporting);
-    }
+    if (s->ctx->progress)
+        report(s);
     if (item->slot) {
         lock(s);
         last = --item->slot->left == 0;
