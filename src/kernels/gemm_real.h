@@ -181,7 +181,7 @@ ATTN__INLINE void K(pack_columns)(attn_type type, REAL *tile, size_t n, size_t s
             const void *from = K(operand_at)(type, row, (ptrdiff_t)c);
             REAL *to = K(tile_cell)(tile, c, steps) + s * PANEL;
 
-            ATTN__PREFETCH((const char *)from + AHEAD);
+            ATTN__PREFETCH(K(operand_at)(type, from, 32 * step_stride)); /* see load_square */
 
             if (n - c >= LANES)
                 V(store)(to, K(load_operand)(type, from, LANES));
