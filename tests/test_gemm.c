@@ -37,7 +37,7 @@ static long double activate(attn_activation act, long double x, double *slope, d
     case ATTN_ACT_RELU:
         return x > 0 ? x : 0;
     case ATTN_ACT_GELU:
-        *relative = 8 + (double)(x * x);
+        *relative = 12 + (double)(x * x);
         return x / 2 * erfcl(-x * 0.707106781186547524400844362104849039L);
     case ATTN_ACT_GELU_TANH:
         *relative = 8 + 8 * (double)fabsl(z);

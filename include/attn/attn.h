@@ -534,7 +534,7 @@ ATTN_API attn_status attn_decode_plan(const attn_ctx *ctx, const attn_cache *cac
 typedef enum attn_activation {
     ATTN_ACT_NONE = 0,
     ATTN_ACT_RELU,      /* max(x, 0): exact */
-    ATTN_ACT_GELU,      /* x (1 + erf(x / sqrt 2)) / 2: (8 + x^2) u */
+    ATTN_ACT_GELU,      /* x (1 + erf(x / sqrt 2)) / 2: (12 + x^2) u */
     ATTN_ACT_GELU_TANH, /* x (1 + tanh z) / 2, z = sqrt(2 / pi) (x + 0.044715 x^3): (8 + 8 |z|) u */
     ATTN_ACT_SILU       /* x / (1 + e^-x): (8 + 2 |x|) u */
 } attn_activation;
