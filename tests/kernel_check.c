@@ -13,7 +13,7 @@
 
 /* --- The case at hand ----------------------------------------------------------------------- */
 
-int64_t kernel_cases = 1000;
+int64_t kernel_cases = 600;
 char kernel_case[240];
 static int64_t cases_run, bounds_checked;
 static double worst;
