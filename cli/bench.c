@@ -52,7 +52,7 @@ static const cli_option bench_options[BENCH_OPTIONS] = {
     [BENCH_OP] = {"One shape (names as in a shapes file)", "op", 0, CLI_CHOICE,
                   "forward|decode|gemm|backward", "what to time (default forward)", 0, 0},
     [BENCH_DTYPE] = {NULL, "dtype", 0, CLI_CHOICE, "f32|f16|bf16|f64|i8",
-                     "type of all arrays (default f32)", 0, 0},
+                     "type of all arrays (default f32); i8: of the cache", 0, 0},
     [BENCH_B] = {NULL, "b", 0, CLI_INTEGER, "N", "sequences (default 1)", 1, MOST},
     [BENCH_HQ] = {NULL, "hq", 0, CLI_INTEGER, "N", "query heads (default 1)", 1, MOST},
     [BENCH_HKV] = {NULL, "hkv", 0, CLI_INTEGER, "N", "key heads (default hq)", 1, MOST},

@@ -227,9 +227,9 @@ static void nan_and_infinity(void **state)
         attn_gemm_args g = args_of(&a, &w, &out);
 
         g.activation = (attn_activation)act;
-        view_set(&a, 0, 0, 4, 3, NAN);
-        view_set(&w, 0, 0, 33, 19, NAN);
-        view_set(&a, 0, 0, 7, 5, INFINITY);
+        view_set(&a, 0, 0, 4, 3, (double)NAN);
+        view_set(&w, 0, 0, 33, 19, (double)NAN);
+        view_set(&a, 0, 0, 7, 5, (double)INFINITY);
         for (int64_t j = 0; j < 40; j++)
             view_set(&w, 0, 0, j, 5, 1);
         run(ctx, &g);
