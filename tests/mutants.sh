@@ -36,8 +36,8 @@ block column one late             | core/problem.c | s/tile_pos \/ l->k_block/(t
 queries before the block list     | core/problem.c | s/if \(pos_q < 0 \|\| row/if (row/
 block list of head 0              | core/problem.c | s/\(int64_t\)h \* l->head_stride/0/
 keep column not broadcast         | core/problem.c | s/keep->size\[3\] > 1 \? keep->stride\[3\] : 0/keep->stride[3]/
-row broadcast by stride           | core/problem.c | s/view->size\[2\] > 1 \? i \* view->stride\[2\] : 0/i * view->stride[2]/
-head broadcast by stride          | core/problem.c | s/view->size\[1\] > 1 \? h \* view->stride\[1\] : 0/h * view->stride[1]/
+row broadcast by stride           | core/problem.h | s/view->size\[2\] > 1 \? i \* view->stride\[2\] : 0/i * view->stride[2]/
+head broadcast by stride          | core/problem.h | s/view->size\[1\] > 1 \? h \* view->stride\[1\] : 0/h * view->stride[1]/
 dropout words back to front       | core/problem.c | s/<< \(c \+ i\)/<< (c + 3 - i)/
 dropout forgets the base head     | core/problem.c | s/\(uint64_t\)h \+ \(uint64_t\)a->dropout_head/(uint64_t)h/
 dropout nine rounds               | core/problem.c | s/round < 10/round < 9/
@@ -59,7 +59,7 @@ last lane of sixteen lost         | core/engine_real.h | s/highest\(any\) \/ 16 
 a record with a sum of 1          | core/engine_real.h | s/w->total.sum\[r\] = \*\(const REAL \*\)attn__cell\(&s->sum, b, h, i\);/w->total.sum[r] = 1;/
 weights of head 0                 | core/engine_real.h | s/ - p->args.weights_head;/;/
 weights column forgets k_start    | core/engine_real.h | s/row \+= \(w->seq.column \+ t->pos/row += (t->pos/
-values in place: stride Dv        | core/engine_real.h | s/w->tile.value_stride = p->v.stride\[2\];/w->tile.value_stride = (ptrdiff_t)p->dv;/
+values in place: stride Dv        | core/tile_real.h | s/w->tile.value_stride = p->v.stride\[2\];/w->tile.value_stride = (ptrdiff_t)p->dv;/
 first split skipped               | core/engine_real.h | s/\*first = low \/ attn__split;/*first = (low + attn__split - 1) \/ attn__split;/
 split 1 not merged                | core/engine_real.h | s/for \(size_t i = 1; i < splits; i\+\+\)/for (size_t i = 2; i < splits; i++)/
 scale without its sign            | core/engine_real.h | s/\(REAL\)p->args.scale\)/(REAL)(p->args.scale < 0 ? -p->args.scale : p->args.scale))/
@@ -73,7 +73,7 @@ slack of 2^100                    | kernels/kernels_real.h | s/#define SLACK \(\
 masked scores in the maximum      | kernels/kernels_real.h | s/V\(pick\)\(allow >> c, V\(load\)\(s \+ c\), low\)/V(load)(s + c)/
 alibi without the distance sign   | kernels/kernels_real.h | s/V\(abs\)\(V\(sub\)\(from,([^;]*)\)\);/V(sub)(from,$1);/
 row sum loses a quarter           | kernels/kernels_real.h | s/\(t\[0\] \+ t\[2\]\) \+ \(t\[1\] \+ t\[3\]\)/(t[0] + t[2]) + t[1]/
-last column not stored            | kernels/kernels_real.h | s/for \(; c < cols; c\+\+\)\s*K\(store_element\)/for (; c + 1 < cols; c++) K(store_element)/
+last column not stored            | kernels/rows_real.h | s/for \(; c < cols; c\+\+\)\s*K\(store_element\)/for (; c + 1 < cols; c++) K(store_element)/
 exp2 of degree 5                  | kernels/kernels_real.h | s/V\(set1\)\(c\[EXP2_DEGREE - 1\]\)/V(set1)(0)/
 log2 e of 16 bits                 | kernels/kernels_impl.h | s/0x1\.715476p\+0f/0x1.7154p+0f/
 -inf scores are finite numbers    | kernels/kernels_real.h | s/sum\[0\] \+= 1;//

@@ -62,7 +62,8 @@ enum { attn__tile = 64, attn__group = 6 };
     /* Bits of the columns whose score is -inf, one row. */                                        \
     X(uint64_t, find_minus_inf, (const real *s, size_t c0, size_t c1))                             \
     /* One step of the online softmax: scores become weights e^(s - max[r]); columns that          \
-     * allow[r] does not have (NULL: has all) become +0 whatever they held. max[r] moves only      \
+     * allow[r] does not have (NULL: has all; else none outside c0..c1) become +0 whatever they    \
+     * held. max[r] moves only                                                                     \
      * when a score exceeds it by more than 8 in base 2; then sum[r] and out[r] are scaled down.   \
      * A row with max = -inf has seen no finite score; sum > 0 then says that it has seen -inf. */ \
     X(void, softmax,                                                                               \
@@ -80,7 +81,7 @@ enum { attn__tile = 64, attn__group = 6 };
     /* Adds up the 16 partial sums of a row. */                                                    \
     X(real, row_sum, (const real *sum))                                                            \
     /* Record (out, max, sum) of one row, merged with that of the keys that follow. out2 NULL is   \
-     * all zeros. sum 0 is an empty record and changes no bit. */                                  \
+     * all zeros. sum 0 is an empty record, its out zeros, and changes no bit. */                  \
     X(void, merge,                                                                                 \
       (real * out, real * max, real * sum, const real *out2, real max2, real sum2, size_t width))  \
     /* p = allowed ? e^(s - max) * factor : 0, one row, in place. */                               \
