@@ -31,10 +31,10 @@
  * - On any status but ATTN_OK, and but ATTN_E_CANCELLED, no output has been written. After
  *   ATTN_E_CANCELLED the outputs are undefined. `err` may be NULL; it is filled on failure only.
  * - Nothing prints, exits, aborts, reads the environment or touches global state; the
- * floating-point control word (rounding, flushing, traps) of every thread is as it was.
+ *   floating-point control word (rounding, flushing, traps) of every thread is as it was.
  * - Bits: an output row depends on the row's own inputs and options, on D, Dv, the types and the
  *   instruction set; never on threads, batch, padding, strides, alignment, cache layout or
- * chunking.
+ *   chunking. Which NaN results where several meet is not promised.
  * - Accuracy: f32, f16 and bf16 inputs are accumulated in f32 with one rounding per fused step; the
  *   error of every output element is within the bound of docs/numerics.md.
  *
@@ -227,12 +227,13 @@ ATTN_API int attn_ctx_threads(const attn_ctx *ctx);
 
 /* Which 64-aligned key blocks a query block may see: compressed sparse rows per (batch, head).
  * Blocks lie on positions: row r holds the queries with pos_q / q_block == r, block c the keys with
- * pos_k / k_block == c. Queries outside all rows see nothing. Row r of (b, h) lists
+ * pos_k / k_block == c. Queries outside all rows see nothing. Row r of (b, h) lists, with
+ * at = b*batch_stride + h*head_stride + r,
  *
- *     index[ start[b*batch_stride + h*head_stride + r] .. start[b*batch_stride + h*head_stride +
- * r+1] - 1 ]
+ *     index[start[at]] .. index[start[at + 1] - 1]
  *
- * in ascending order, each below k_blocks. Strides count entries of `start`; 0 broadcasts. */
+ * in ascending order, each below k_blocks. Strides count entries of `start`; 0 broadcasts. This
+ * struct is frozen. */
 typedef struct attn_block_list {
     int64_t q_block, k_block; /* sides, positive multiples of 64 */
     int64_t rows;             /* query blocks; `start` holds rows + 1 entries per (b, h) */
@@ -246,7 +247,7 @@ typedef struct attn_block_list {
 /* A rectangle of logits handed to the caller's tile function. `logits` is float, or double when all
  * inputs are f64; row r, column c is logits[r*stride + c] and concerns query row q_row + r and key
  * row k_row + c (k_row is the column of keep and bias; in packed batches rows count from the
- * sequence's own first), which stand at positions q_pos + r and k_pos + c. */
+ * sequence's own first), which stand at positions q_pos + r and k_pos + c. This struct is frozen. */
 typedef struct attn_tile {
     int64_t batch, head;
     int64_t q_row, k_row;
@@ -291,8 +292,8 @@ typedef struct attn_mask {
                                            Tk */
 
     attn_view keep;  /* u8 or bool; non-zero: may attend. [B or 1, H or 1, Tq or 1, Tk or 1]; a size
-                      * 1 repeats, as  does stride 0. Column c is key row c of the buffer (k_start
-                      * does not move it). Packed: rows and  columns count from the segment's first,
+                      * 1 repeats, as does stride 0. Column c is key row c of the buffer (k_start
+                      * does not move it). Packed: rows and columns count from the segment's first,
                       * sizes at least the longest segment's */
     attn_view bias;  /* f32, f16 or bf16 (f64 when all inputs are f64); shape as `keep`. -inf masks
                       */
@@ -324,7 +325,7 @@ ATTN_API void attn_alibi_slopes(float *slopes, size_t heads);
  * m is one of the row's logits or up to 8 / log2(e) below the largest. A row without keys is (0, 0,
  * -inf). All three views are f32, or f64 when all inputs are f64; sizes [B, H, Tq, Dv] and [B, H,
  * Tq, 1] (packed batches: [1, H, total rows, ...]). An (O, LSE) pair from elsewhere is the record
- * out = O, sum = 1, max = LSE (an empty one: sum = 0). */
+ * out = O, sum = 1, max = LSE (an empty one: sum = 0). This struct is frozen. */
 typedef struct attn_partial {
     attn_view out, sum, max;
 } attn_partial;
@@ -358,7 +359,7 @@ typedef struct attn_forward_args {
     attn_view weights; /* [B, n, Tq, Tk], f32, f16, bf16 or f64, or absent: P before dropout of
                         * heads weights_head .. weights_head + n - 1, zeros where masked. Costs a
                         * second sweep over the scores of these heads. Packed: [segments, n, longest
-                        * q, longest k] */
+                        * q, longest k]. From f64, half types are rounded by way of f32 */
     int64_t weights_head;
 
     const attn_partial *partial; /* write the record of these keys instead of `out`, `lse` and
@@ -380,10 +381,12 @@ typedef struct attn_forward_args {
  * the sink). Whether a row is empty is decided by the mask, not by its logits. Keys and values that
  * a row may not attend never reach it, not even as NaN; NaN that it attends shows. An attended
  * logit of +inf, or attended logits that are all -inf by overflow, give a NaN row. Lazy rescaling
- * lets weights reach 2^8 before normalisation: |V| above FLT_MAX / (2^8 Tk) may overflow. Errors:
- * ATTN_E_ARGUMENT (type, scale, softcap, offsets, workspace), ATTN_E_SHAPE (sizes), ATTN_E_MEMORY,
- * ATTN_E_CANCELLED. Threads: any number of calls at once on one context, with different outputs and
- * workspaces. */
+ * lets weights reach 2^8 before normalisation: |V| above FLT_MAX / (2^8 Tk) may overflow.
+ *
+ * Errors: ATTN_E_ARGUMENT (types, scale, softcap, dropout, positions, counts and lists of the mask,
+ * overlapping memory, workspace, or partial together with out, lse, weights or sink), ATTN_E_SHAPE
+ * (sizes), ATTN_E_MEMORY, ATTN_E_CANCELLED.
+ * Threads: any number of calls at once on one context, with different outputs and workspaces. */
 ATTN_API attn_status attn_forward(const attn_ctx *ctx, const attn_forward_args *args,
                                   attn_error *err);
 
@@ -410,8 +413,8 @@ typedef struct attn_merge_args {
     attn_view out;  /* [B, H, Tq, Dv], any of the types attn_forward writes; may be absent */
     attn_view lse;  /* [B, H, Tq, 1] f32 or f64; may be absent */
     attn_view sink; /* [B or 1, H, 1, 1]; enters here, once */
-    const attn_partial *partial; /* write the merged record instead of out and lse (may be parts[0];
-                                    sink then absent) */
+    const attn_partial *partial; /* write the merged record instead of out and lse (may be parts[0],
+                                  * no other overlap; sink then absent) */
 } attn_merge_args;
 #define ATTN_MERGE_ARGS_INIT ATTN_INIT(attn_merge_args)
 
@@ -422,16 +425,18 @@ typedef struct attn_merge_args {
  * An empty record changes no bit. Attention over all keys in one call has the bits of merging its
  * records of 512 key positions each (cut at multiples of 512), first to last; records of longer
  * ranges merge within the error bound. For the same bits from longer ranges see
- * attn_forward_args.start. */
+ * attn_forward_args.start. Nothing is allocated.
+ *
+ * Errors: ATTN_E_ARGUMENT (types, overlapping memory, no output), ATTN_E_SHAPE.
+ * Threads: as attn_forward. */
 ATTN_API attn_status attn_merge(const attn_ctx *ctx, const attn_merge_args *args, attn_error *err);
 
 /* --- Cache and decode ----------------------------------------------------------------------- */
 
 /* Keys and values of sequences that grow. In memory of its own a cache keeps keys packed as the
  * kernels read them, which makes decoding one stream of reads; over the caller's rows it reads them
- * as they lie. A sequence holds the rows of positions first .. first +
- * length - 1. Reading (attn_decode) may happen from many threads at once; changing a cache needs it
- * alone. */
+ * as they lie. A sequence holds the rows of positions first .. first + length - 1. Reading
+ * (attn_decode) may happen from many threads at once; changing a cache needs it alone. */
 typedef struct attn_cache attn_cache;
 
 typedef enum attn_cache_kind {
@@ -509,7 +514,8 @@ ATTN_API int64_t attn_cache_length(const attn_cache *cache, int64_t sequence);
  * that is, the queries are the last Tq rows unless an offset says otherwise. mask->k_offset,
  * k_offsets, k_start, k_count and segments must be absent. Columns of keep, bias and weights are
  * rows from the oldest held: column c is position first + c, and Tk is the longest length of the
- * batch. Same bits as attn_forward over the same rows. */
+ * batch. Same bits as attn_forward over the same rows. A cache with memory of its own needs a
+ * context with the kernel set it was made with. Errors and threads: as attn_forward. */
 ATTN_API attn_status attn_decode(const attn_ctx *ctx, const attn_cache *cache,
                                  const attn_forward_args *args, attn_error *err);
 ATTN_API attn_status attn_decode_plan(const attn_ctx *ctx, const attn_cache *cache,

@@ -7,8 +7,7 @@
 
 /* Writes status, offset and a formatted line into *err (which may be NULL) and returns status, so
  * that a failing function can end with `return attn__fail(...)`. Bytes outside printable ASCII
- * become
- * '?', so that names from files cannot drive a terminal. */
+ * become '?', so that names from files cannot drive a terminal. */
 attn_status attn__fail(attn_error *err, attn_status status, uint64_t offset, const char *format,
                        ...) ATTN__PRINTF(4, 5);
 

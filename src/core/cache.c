@@ -320,7 +320,7 @@ static void release_outside(attn_cache *c, int64_t sequence)
     if (!c->own_table)
         return;
     for (int64_t page = 0; page < c->table_width; page++)
-        if (page * c->options.page >= end || (page + 1) * c->options.page <= first)
+        if (first == end || page * c->options.page >= end || (page + 1) * c->options.page <= first)
             release_page(c, own_entry(c, sequence, page));
 }
 

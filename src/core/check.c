@@ -6,7 +6,6 @@
 #include "src/base/mem.h"
 #include "src/core/cache.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -571,6 +570,7 @@ bool attn__clash(const attn_view *output, const attn_view *other, bool may_equal
     uintptr_t low1, high1, low2, high2;
     int order[4] = {0, 1, 2, 3};
     ptrdiff_t bytes, size = (ptrdiff_t)attn_type_size(output->type);
+    attn_view both = *output;
 
     if (!attn__present(output) || !attn__present(other))
         return false;
@@ -585,6 +585,11 @@ bool attn__clash(const attn_view *output, const attn_view *other, bool may_equal
         return !(may_equal && output->type == other->type);
     bytes = (ptrdiff_t)((uintptr_t)other->data - (uintptr_t)output->data);
     if (bytes % size != 0)
+        return true;
+    /* The argument of meet needs strides that step over the larger of the two in each axis. */
+    for (int i = 0; i < 4; i++)
+        both.size[i] = other->size[i] > both.size[i] ? other->size[i] : both.size[i];
+    if (overlaps_itself(&both))
         return true;
     for (int i = 1; i < 4; i++) /* largest stride first */
         for (int j = i;
@@ -627,6 +632,14 @@ static attn_status check_overlap(const attn__problem *p, attn_error *err)
     return ATTN_OK;
 }
 
+/* Strides of axes of size 1 may be anything; replaced, so that no address is computed from them. */
+static void tame(attn_view *view)
+{
+    for (int i = 0; i < 4; i++)
+        if (view->size[i] <= 1)
+            view->stride[i] = i == 3;
+}
+
 static bool repeats(const attn_view *view, int axis)
 {
     return view->size[axis] == 1 || view->stride[axis] == 0;
@@ -647,6 +660,10 @@ attn_status attn__problem_init(attn__problem *p, const attn_ctx *ctx, const attn
         TRY(attn__copy_struct(&p->mask, sizeof p->mask, a->mask, "mask", err));
     if (cache && (attn__present(&a->k) || attn__present(&a->v)))
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "k, v: must be absent in attn_decode");
+    if (cache && cache->tiled && cache->ctx->kernels != ctx->kernels)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "cache: made for %s, the context uses %s",
+                          attn_kernel_set_name(cache->ctx->kernels->set),
+                          attn_kernel_set_name(ctx->kernels->set));
     p->k = cache ? cache->k : a->k;
     p->v = cache ? cache->v : a->v;
     p->has_keep = attn__present(&p->mask.keep);
@@ -663,6 +680,12 @@ attn_status attn__problem_init(attn__problem *p, const attn_ctx *ctx, const attn
     TRY(check_mask(p, err));
     TRY(check_outputs(p, err));
     TRY(check_overlap(p, err));
+    tame(&a->q);
+    tame(&a->out);
+    if (!cache) { /* blocks of a cache have rows behind sizes of 1 */
+        tame(&p->k);
+        tame(&p->v);
+    }
     p->keep_repeats = p->has_keep && repeats(&p->mask.keep, 1) && repeats(&p->mask.keep, 2);
     p->masks_cells = p->has_keep || p->mask.blocks.start;
     p->changes_scores = a->softcap > 0 || p->has_bias || p->has_alibi || p->mask.tile;

@@ -6,7 +6,6 @@
 #include "src/base/platform.h"
 #include "src/core/cache.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -41,7 +40,8 @@ double attn__row_lse(double max, double sum)
 /* Scales of keys and values that have none; never read. */
 static const float no_scales[attn__tile];
 
-/* Rows below which keys and values are read where they lie. */
+/* Rows below which narrow types are widened as they are read; f32 values are read where they lie by
+ * up to twice as many. */
 enum { FEW_ROWS = 24 };
 
 /* Bits of the lanes low .. high - 1 of 64; arguments may lie outside. */

@@ -294,7 +294,9 @@ static void E(load_start)(E(work) * w)
 
     for (size_t r = 0; r < w->rows; r++) {
         int64_t b = w->seq.q_batch, h = (int64_t)w->head[r], i = w->seq.q_row + w->row[r];
-        if (w->row[r] >= w->seq.live_rows) { /* a row that does not exist has no past either */
+        REAL sum = *(const REAL *)attn__cell(&s->sum, b, h, i);
+        /* A row that does not exist has no past either; an empty record may hold anything. */
+        if (w->row[r] >= w->seq.live_rows || sum == 0) {
             memset(w->total.out + r * p->width, 0, p->width * sizeof(REAL));
             w->total.max[r] = -(REAL)INFINITY;
             w->total.sum[r] = 0;
@@ -303,7 +305,7 @@ static void E(load_start)(E(work) * w)
         w->k->load_rows(w->total.out + r * p->width, 0, 1, REAL_TYPE, attn__cell(&s->out, b, h, i),
                         0, s->out.stride[3], p->dv, p->width, 1);
         w->total.max[r] = *(const REAL *)attn__cell(&s->max, b, h, i);
-        w->total.sum[r] = *(const REAL *)attn__cell(&s->sum, b, h, i);
+        w->total.sum[r] = sum;
     }
     w->has_total = true;
 }

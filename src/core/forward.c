@@ -77,7 +77,7 @@ static attn_status compute(const attn__problem *p, const attn__layout *l, char *
     job.schedule.items_of = items_of;
     job.schedule.open_slot = attn__open_slot;
     job.schedule.job = &job;
-    job.schedule.heads = p->rows > 0 ? p->sequences * p->key_heads : 0;
+    job.schedule.heads = p->rows > 0 && p->heads > 0 ? p->sequences * p->key_heads : 0;
     job.schedule.slot = slot;
     job.schedule.slot_count = l->slots;
     for (size_t i = 0; i < l->slots; i++)

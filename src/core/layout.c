@@ -99,9 +99,11 @@ bool attn__layout_init(attn__layout *l, const attn__problem *p)
         l->threads = min(l->threads, key_heads * ((head_rows + l->block_rows - 1) / l->block_rows));
         l->slots = min(l->threads, key_heads);
     } else {
-        l->why = head_rows <= SHARED_ROWS ? "few rows a key head: tiles are packed as they are met"
-                                          : "packed keys would be too large to keep: tiles are "
-                                            "packed for each block of rows";
+        l->why = p->cache && p->cache->tiled ? "the cache keeps keys packed"
+                 : head_rows <= SHARED_ROWS
+                     ? "few rows a key head: tiles are packed as they are met"
+                     : "packed keys would be too large to keep: tiles are "
+                       "packed for each block of rows";
         l->threads = min(l->threads, key_heads * ((head_rows + l->block_rows - 1) / l->block_rows));
     }
     l->block_rows = max(

@@ -82,6 +82,31 @@ static attn_status check_outputs(merge_job *m, attn_error *err)
     return ATTN_OK;
 }
 
+/* Outputs may be parts[0] where that is allowed, and nothing else's memory. */
+static attn_status check_overlap(const merge_job *m, attn_error *err)
+{
+    const attn_merge_args *a = &m->args;
+    const attn_view *output[] = {&m->into.out, &m->into.max, &m->into.sum, &a->out, &a->lse};
+    static const char *const name[] = {"partial.out", "partial.max", "partial.sum", "out", "lse"};
+
+    for (size_t i = 0; i < 5; i++) {
+        if (attn__clash(output[i], &a->sink, false))
+            return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: overlaps sink", name[i]);
+        for (size_t j = 0; j < i; j++)
+            if (attn__clash(output[i], output[j], false))
+                return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: overlaps %s", name[i], name[j]);
+        for (size_t part = 0; part < a->count; part++) {
+            const attn_partial *r = &a->parts[part];
+            const attn_view *input[] = {&r->out, &r->max, &r->sum};
+            for (size_t j = 0; j < 3; j++)
+                if (attn__clash(output[i], input[j], part == 0 && i == j))
+                    return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: overlaps parts[%zu]", name[i],
+                                      part);
+        }
+    }
+    return ATTN_OK;
+}
+
 #define REAL float
 #define E(name) name##_f32
 #define REAL_TYPE ATTN_F32
@@ -129,7 +154,10 @@ static attn_status merge(const attn_ctx *ctx, const attn_merge_args *args, attn_
         snprintf(name, sizeof name, "parts[%zu]", i);
         TRY(check_record(&m, &m.args.parts[i], name, false, err));
     }
+    if (m.dv == 0)
+        return attn__fail(err, ATTN_E_SHAPE, 0, "parts[0].out: columns = 0, expected at least 1");
     TRY(check_outputs(&m, err));
+    TRY(check_overlap(&m, err));
     if (m.b == 0 || m.h == 0 || m.rows == 0)
         return ATTN_OK;
     threads = (double)m.rows * (double)m.dv * (double)m.args.count * (double)m.b * (double)m.h < 1e5

@@ -19,10 +19,11 @@ static void E(merge_row)(const merge_job *m, int64_t b, int64_t h, int64_t i)
             REAL sum2 = *(const REAL *)attn__cell(&r->sum, b, h, i);
             const REAL *row =
                 (const REAL *)attn__cell(&r->out, b, h, i) + (ptrdiff_t)c * r->out.stride[3];
+            size_t held = sum2 == 0 ? 0 : cols; /* an empty record may hold anything */
             KERNELS(m->ctx)->load_rows(part == 0 ? piece : next, 0, 1, REAL_TYPE, row, 0,
-                                       r->out.stride[3], cols, width, 1);
+                                       r->out.stride[3], held, width, 1);
             if (part == 0) {
-                max = max2;
+                max = sum2 == 0 ? -(REAL)INFINITY : max2;
                 sum = sum2;
             } else {
                 KERNELS(m->ctx)->merge(piece, &max, &sum, next, max2, sum2, width);

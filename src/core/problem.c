@@ -83,7 +83,7 @@ void attn__visible_range(const attn__problem *p, const attn__sequence *s, int64_
     if (m->window && m->window_left >= 0 && m->window_left < INT64_C(1) << 62 &&
         *lo < pos - m->window_left)
         *lo = pos - m->window_left;
-    if (m->window && m->window_right >= 0 && m->window_right < INT64_C(1) << 61 &&
+    if (m->window && m->window_right >= 0 && m->window_right < INT64_C(1) << 62 &&
         *hi > pos + m->window_right + 1)
         *hi = pos + m->window_right + 1;
     if (*hi < *lo || i >= s->live_rows)

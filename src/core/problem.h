@@ -67,8 +67,8 @@ uint64_t attn__keep_bits(const attn__problem *p, size_t b, size_t h, int64_t i, 
 uint64_t attn__dropout_bits(const attn__problem *p, size_t b, size_t h, int64_t pos_q,
                             int64_t tile_pos);
 
-/* Memory of keys j .. j + run - 1 (run <= n is returned) of a sequence, which lie args.k.stride[2]
- * elements apart. */
+/* Memory of keys j .. j + run - 1 (run <= n is returned) of a sequence, which lie p->k.stride[2]
+ * elements apart; *k is NULL in a tiled cache (cache.h). */
 size_t attn__key_run(const attn__problem *p, size_t b, const attn__sequence *s, size_t key_head,
                      int64_t j, size_t n, const void **k, const void **v);
 

@@ -164,9 +164,10 @@ ATTN__INLINE void K(pack_rows)(attn_type type, REAL *tile, size_t n, size_t step
     for (size_t c = 0; c < n; c += LANES) {
         const void *from = K(operand_at)(type, src, (ptrdiff_t)c * n_stride);
 
-        K(transpose_rows)
-        (type, K(tile_cell)(tile, c, steps), PANEL, n - c < LANES ? n - c : LANES, steps, from,
-         n_stride);
+        REAL *to = K(tile_cell)(tile, c, steps);
+        size_t rows = n - c < LANES ? n - c : LANES;
+
+        K(transpose_rows)(type, to, PANEL, rows, steps, from, n_stride);
     }
 }
 
@@ -455,10 +456,10 @@ ATTN__INLINE void K(finish_rows)(attn_activation activation, const attn__epilogu
     bool plain = e->out_type == REAL_TYPE && e->out_col == 1 && !residual && n % LANES == 0;
 
     for (size_t r = 0; r < rows; r++, acc += acc_stride) {
-        for (size_t c = 0; plain && c < n; c += LANES)
-            V(store)
-        ((REAL *)out + c,
-         K(finish_vector)(activation, acc + c, scale ? scale + c : NULL, bias ? bias + c : NULL));
+        for (size_t c = 0; plain && c < n; c += LANES) {
+            const REAL *factor = scale ? scale + c : NULL, *addend = bias ? bias + c : NULL;
+            V(store)((REAL *)out + c, K(finish_vector)(activation, acc + c, factor, addend));
+        }
         for (size_t c = 0; !plain && c < n; c += LANES) {
             size_t lanes = n - c < LANES ? n - c : LANES;
             VEC x = K(finish_vector)(activation, acc + c, scale ? scale + c : NULL,
@@ -469,8 +470,8 @@ ATTN__INLINE void K(finish_rows)(attn_activation activation, const attn__epilogu
                            K(load_spread)(e->residual_type,
                                           residual + (ptrdiff_t)c * e->residual_col * residual_size,
                                           lanes, e->residual_col));
-            K(store_spread)
-            (e->out_type, out + (ptrdiff_t)c * e->out_col * out_size, x, lanes, e->out_col);
+            char *to = out + (ptrdiff_t)c * e->out_col * out_size;
+            K(store_spread)(e->out_type, to, x, lanes, e->out_col);
         }
         out += e->out_row * out_size;
         if (residual)

@@ -9,7 +9,6 @@
 
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
-#define STRING_(a) #a
 
 #define REAL float
 #define VEC vf

@@ -248,9 +248,9 @@ static void K(values)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p,
             columns = 2 * PANEL;
             for (size_t r = 0; r < mr; r += 2) {
                 size_t rows = mr - r < 2 ? mr - r : 2;
-                REAL *rows_out = to + (ptrdiff_t)r * out_stride;
-                K(values_wide)
-                (rows_out, out_stride, rows, p + r * TILE, keys, type, at, v_stride, scale);
+                REAL *o = to + (ptrdiff_t)r * out_stride;
+                const REAL *w = p + r * TILE;
+                K(values_wide)(o, out_stride, rows, w, keys, type, at, v_stride, scale);
             }
             continue;
         }

@@ -76,14 +76,14 @@ ATTN__INLINE void K(load_rows_typed)(REAL *dst, ptrdiff_t dst_stride, size_t row
             for (; c < cols; c += 64 / K(element_size)(type))
                 K(prefetch)(type, row, 16 * row_stride + (ptrdiff_t)c, 1);
         c = 0;
-        for (; c + LANES <= cols; c += LANES)
-            V(store)
-        (to + c, V(mul)(factor, K(load_typed)(type, K(advance)(type, row, (ptrdiff_t)c), LANES)));
+        for (; c + LANES <= cols; c += LANES) {
+            VEC x = K(load_typed)(type, K(advance)(type, row, (ptrdiff_t)c), LANES);
+            V(store)(to + c, V(mul)(factor, x));
+        }
         if (c < cols) {
+            VEC x = K(load_typed)(type, K(advance)(type, row, (ptrdiff_t)c), cols - c);
             REAL tail[LANES];
-            V(store)
-            (tail,
-             V(mul)(factor, K(load_typed)(type, K(advance)(type, row, (ptrdiff_t)c), cols - c)));
+            V(store)(tail, V(mul)(factor, x));
             memcpy(to + c, tail, (cols - c) * sizeof *to);
         }
         for (c = cols; c < padded; c++)

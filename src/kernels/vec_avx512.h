@@ -1,12 +1,13 @@
 /* vec_avx512.h: the vector vocabulary for AVX-512 (F, BW, DQ, VL). Turns the target on.
  *
  * Every vec_*.h defines the same names for float (vf_) and double (vd_):
- *   type, LANES, zero set1 load store add sub mul div max min fma, gt/ne/eq -> bits of lanes,
+ *   type, LANES, zero set1 load store add sub mul div max min fma, gt/eq -> bits of lanes,
  *   keep(bits, v): v where the bit is set, else +0;  pick(bits, a, b): a where set, else b
  *   finite -> bits; reduce_max; transpose of LANES vectors
  *   clamp, round, scale: y = clamp(y), n = round(y), scale(p, n) = p * 2^n, exactly 0 once 2^n
- * vanishes; a NaN stays one max(a, b) and min(a, b) return b when either is NaN. NV is the width of
- * the register block. */
+ *   vanishes; a NaN stays one
+ *
+ * max(a, b) and min(a, b) return b when either is NaN. NV is the width of the register block. */
 #if defined(__clang__)
 #pragma clang attribute push(                                                                      \
     __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi,bmi2"))),          \
