@@ -113,7 +113,20 @@ stage_asan()
     # AVX-512 spills need. Tests ask for impossible sizes on purpose.
     export ASAN_OPTIONS=strict_string_checks=1:allocator_may_return_null=1
     export UBSAN_OPTIONS=print_stacktrace=1
-    scripts/build.sh asan $werror && ATTN_TEST_CASES="--cases 2000" scripts/test.sh build-asan
+    # The programs that repeat everything for each set are long under ASan: the widest set stands for
+    # all in most of them, and every set is run by those that check kernels one by one.
+    scripts/build.sh asan $werror || return
+    ATTN_TEST_ARGS="--set $(widest_set)" ATTN_TEST_CASES="--cases 2000" \
+        scripts/test.sh build-asan -E '^cli_' &&
+        ATTN_TEST_CASES="--cases 300" \
+            scripts/test.sh build-asan -R '^(test_(differential|kernels|reviewed)|cli_.*)$'
+}
+
+# The kernel set that a context takes by itself on this machine.
+widest_set()
+{
+    grep -q avx512dq /proc/cpuinfo && echo avx512 && return
+    grep -q avx2 /proc/cpuinfo && echo avx2 || echo scalar
 }
 
 # ThreadSanitizer needs the memory layout that address randomisation may disturb.
@@ -123,7 +136,8 @@ stage_tsan()
     setarch -R true 2>/dev/null && fixed=(setarch -R)
     export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1
     scripts/build.sh tsan $werror &&
-        ATTN_TEST_CASES="--cases 500" "${fixed[@]}" scripts/test.sh build-tsan \
+        ATTN_TEST_ARGS="--set $(widest_set)" ATTN_TEST_CASES="--cases 500" \
+            "${fixed[@]}" scripts/test.sh build-tsan \
             -R '^test_(bits|bits_host|cache|ctx|contract|differential|gemm|io)$'
 }
 
