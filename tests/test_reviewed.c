@@ -1,6 +1,6 @@
 /* test_reviewed.c: mistakes that a reader found and no test had: calls without heads, caches and
- * contexts of different kernel sets, records that are empty but not zero, overlapping merges, strides
- * of axes of size 1, windows as long as positions go. */
+ * contexts of different kernel sets, records that are empty but not zero, overlapping merges,
+ * strides of axes of size 1, windows as long as positions go. */
 #include "tests/expect.h"
 #include "tests/support.h"
 

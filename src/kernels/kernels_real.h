@@ -23,9 +23,10 @@ ATTN__INLINE VEC K(exp2_quotient)(VEC f)
 }
 
 /* e^x for x <= 90; exactly 1 at 0, exactly 0 from about -104 (-745 in double) down to -inf, in sets
- * but AVX-512 from -87.7 (-708.7) already; NaN for NaN. The caller has subtracted the row's reference: multiplying first and fusing the subtraction
- * would weigh the largest logit by 2^rounding error. For x = -inf, f is NaN; V(scale) still gives 0
- * there (scalef by its table of special cases, the others because V(clamp) bounds y). */
+ * but AVX-512 from -87.7 (-708.7) already; NaN for NaN. The caller has subtracted the row's
+ * reference: multiplying first and fusing the subtraction would weigh the largest logit by
+ * 2^rounding error. For x = -inf, f is NaN; V(scale) still gives 0 there (scalef by its table of
+ * special cases, the others because V(clamp) bounds y). */
 ATTN__INLINE VEC K(exp)(VEC x)
 {
     VEC y = V(clamp)(V(mul)(x, V(set1)(LOG2E)));
