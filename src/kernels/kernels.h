@@ -29,13 +29,13 @@
 enum { attn__tile = 64, attn__group = 6 };
 
 /* ret, name, arguments; once for float and once for double. */
+/* clang-format off */
 #define ATTN__KERNEL_LIST(X, real)                                                                 \
     /* Puts n key rows into lanes lane..lane+n-1 of a packed tile of 64 x d, widened. */           \
     X(void, pack_keys,                                                                             \
       (real * tile, size_t lane, size_t n, attn_type type, const void *src, ptrdiff_t row_stride,  \
        ptrdiff_t col_stride, size_t d))                                                            \
-    /* Puts channels c .. c+n-1 of one key into a tile kept in `type`, rounded to nearest \
-     * even. */        \
+    /* Puts channels c .. c+n-1 of one key into a tile kept in `type`, rounded to nearest even. */ \
     X(void, store_key,                                                                             \
       (void *tile, attn_type type, size_t lane, size_t d, size_t c, size_t n, const real *src))    \
     /* A tile of store_key in i8, widened: each key times its scale. In the f32 table only. */     \
@@ -44,14 +44,14 @@ enum { attn__tile = 64, attn__group = 6 };
     X(void, load_rows,                                                                             \
       (real * dst, ptrdiff_t dst_stride, size_t rows, attn_type type, const void *src,             \
        ptrdiff_t row_stride, ptrdiff_t col_stride, size_t cols, size_t padded, real factor))       \
-    /* dst[r][c] = factor * src[r][c] + 0 (so -0 becomes +0), rounded to nearest even; half \
-     * types from double by way of float. */      \
+    /* dst[r][c] = factor * src[r][c] + 0 (so -0 becomes +0), rounded to nearest even; half        \
+     * types from double by way of float. */                                                       \
     X(void, store_row,                                                                             \
       (void *dst, attn_type type, ptrdiff_t col_stride, const real *src, size_t cols,              \
        real factor))                                                                               \
-    /* s[r][c] = q[r] . key c for the columns c0..c1-1 (of half types, whole panels). The \
-     * tile is one of pack_keys (REAL) or store_key (any type, widened as it is read; i8: \
-     * times scale[c], the scale of key c, which other types leave NULL). */        \
+    /* s[r][c] = q[r] . key c for the columns c0..c1-1 (of half types, whole panels). The tile     \
+     * is one of pack_keys (REAL) or store_key (any type, widened as it is read; i8: times         \
+     * scale[c], the scale of key c, which other types leave NULL). */                             \
     X(void, scores,                                                                                \
       (real * s, size_t mr, const real *q, ptrdiff_t q_stride, attn_type type, const void *tile,   \
        const float *scale, size_t d, size_t c0, size_t c1))                                        \
@@ -63,18 +63,18 @@ enum { attn__tile = 64, attn__group = 6 };
     X(void, add_alibi, (real * s, size_t c0, size_t c1, real slope, real distance))                \
     /* Bits of the columns whose score is -inf, one row. */                                        \
     X(uint64_t, find_minus_inf, (const real *s, size_t c0, size_t c1))                             \
-    /* One step of the online softmax: scores become weights e^(s - max[r]); columns that \
-     * allow[r] does not have (NULL: has all; else none outside c0..c1) become +0 whatever \
-     * they held. max[r] moves only when a score exceeds it by more than 8 in base 2; then \
-     * sum[r] and out[r] are scaled down. A row with max = -inf has seen no finite score; sum \
-     * > 0 then says that it has seen -inf. */        \
+    /* One step of the online softmax: scores become weights e^(s - max[r]); columns that          \
+     * allow[r] does not have (NULL: has all; else none outside c0..c1) become +0 whatever they    \
+     * held. max[r] moves only when a score exceeds it by more than 8 in base 2; then sum[r]       \
+     * and out[r] are scaled down. A row with max = -inf has seen no finite score; sum > 0 then    \
+     * says that it has seen -inf. */                                                              \
     X(void, softmax,                                                                               \
       (real * s, size_t mr, size_t c0, size_t c1, const uint64_t *allow, real *max,                \
        real(*sum)[16], real *out, ptrdiff_t out_stride, size_t width))                             \
     /* p[c] = bit c of keep ? p[c] * factor : 0, one row. */                                       \
     X(void, drop, (real * p, size_t c0, size_t c1, uint64_t keep, real factor))                    \
-    /* out[r] += sum over keys k0 <= k < k1 of p[r][k] * v[k - k0]; width a multiple of 16. \
-     * The values are widened as they are read (i8: times scale[k - k0]). */      \
+    /* out[r] += sum over keys k0 <= k < k1 of p[r][k] * v[k - k0]; width a multiple of 16. The    \
+     * values are widened as they are read (i8: times scale[k - k0]). */                           \
     X(void, values,                                                                                \
       (real * out, ptrdiff_t out_stride, size_t mr, const real *p, size_t k0, size_t k1,           \
        attn_type type, const void *v, ptrdiff_t v_stride, const float *scale, size_t width))       \
@@ -82,12 +82,13 @@ enum { attn__tile = 64, attn__group = 6 };
     X(uint64_t, nonfinite_rows, (const real *v, ptrdiff_t v_stride, size_t rows, size_t width))    \
     /* Adds up the 16 partial sums of a row. */                                                    \
     X(real, row_sum, (const real *sum))                                                            \
-    /* Record (out, max, sum) of one row, merged with that of the keys that follow. out2 NULL \
-     * is all zeros. sum 0 is an empty record, its out zeros, and changes no bit. */    \
+    /* Record (out, max, sum) of one row, merged with that of the keys that follow. out2 NULL      \
+     * is all zeros. sum 0 is an empty record, its out zeros, and changes no bit. */               \
     X(void, merge,                                                                                 \
       (real * out, real * max, real * sum, const real *out2, real max2, real sum2, size_t width))  \
     /* p = allowed ? e^(s - max) * factor : 0, one row, in place. */                               \
     X(void, weights, (real * s, size_t c0, size_t c1, uint64_t allow, real max, real factor))
+/* clang-format on */
 
 #define ATTN__KERNEL_MEMBER(ret, name, args) ret(*name) args;
 
