@@ -247,7 +247,8 @@ typedef struct attn_block_list {
 /* A rectangle of logits handed to the caller's tile function. `logits` is float, or double when
  * all inputs are f64; row r, column c is logits[r*stride + c] and concerns query row q_row + r and
  * key row k_row + c (k_row is the column of keep and bias; in packed batches rows count from the
- * sequence's own first), which stand at positions q_pos + r and k_pos + c. This struct is frozen. */
+ * sequence's own first), which stand at positions q_pos + r and k_pos + c. This struct is
+ * frozen. */
 typedef struct attn_tile {
     int64_t batch, head;
     int64_t q_row, k_row;
