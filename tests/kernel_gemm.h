@@ -325,7 +325,11 @@ static void N(finish_case)(const GEMM *k, rng *r)
 static void N(gemm_finish)(void **state)
 {
     const GEMM *k = &attn__kernels_for(test_set(state))->GEMM_TABLE;
+    volatile long double one = 1;
 
+    /* Valgrind computes long double in double, too coarse to judge an activation in double. */
+    if (sizeof(REAL) == sizeof(double) && one + 0x1p-60L == one)
+        skip();
     cases_begin();
     for (int64_t i = 0; i < 2 * kernel_cases; i++) {
         rng r = case_rng(state, i);
