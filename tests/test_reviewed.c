@@ -55,7 +55,7 @@ static void empty_records_may_hold_anything(void **state)
 {
     const attn_ctx *ctx = ctx_for(test_set(state), 1);
     float junk[2] = {NAN, 5}, junk_max = NAN, zero = 0, v[2] = {3, 4}, max = 1, one = 1;
-    float out[2] = {7, 7}, lse, sink = 2, q[2] = {0}, k[2] = {0};
+    float out[2] = {7, 7}, lse = 7, sink = 2, q[2] = {0}, k[2] = {0};
     attn_partial parts[2] = {record(junk, &junk_max, &zero), record(v, &max, &one)};
     attn_merge_args m = ATTN_MERGE_ARGS_INIT;
     attn_forward_args a = ATTN_FORWARD_ARGS_INIT;
