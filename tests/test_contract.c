@@ -664,5 +664,8 @@ int main(int argc, char **argv)
          row_22_windows_count_neighbours_without_self, 1},
     };
 
-    return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+    int failed = test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+
+    arena_reset(&scene_mem);
+    return failed;
 }

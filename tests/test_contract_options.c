@@ -392,5 +392,8 @@ int main(int argc, char **argv)
         {"row_36_no_openmp_and_no_blas", row_36_no_openmp_and_no_blas, 0},
     };
 
-    return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+    int failed = test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+
+    arena_reset(&scene_mem);
+    return failed;
 }
