@@ -11,4 +11,10 @@
 attn_status attn__fail(attn_error *err, attn_status status, uint64_t offset, const char *format,
                        ...) ATTN__PRINTF(4, 5);
 
+/* ATTN_E_IO, "<what>: <the system's words for error number `code`>". */
+attn_status attn__fail_system(attn_error *err, uint64_t offset, const char *what, int code);
+
+/* The failure `inner` again, with the path (of a long one its end) in front of the text. */
+attn_status attn__fail_path(attn_error *err, const char *path, const attn_error *inner);
+
 #endif

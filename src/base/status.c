@@ -1,8 +1,11 @@
 /* status.c: texts of statuses and types, and the filling of attn_error. */
+#define _POSIX_C_SOURCE 200809L /* strerror_r */
+
 #include "src/base/error.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *attn_status_text(attn_status status)
 {
@@ -64,4 +67,22 @@ attn_status attn__fail(attn_error *err, attn_status status, uint64_t offset, con
             *p = '?';
     }
     return status;
+}
+
+attn_status attn__fail_system(attn_error *err, uint64_t offset, const char *what, int code)
+{
+    char text[128];
+
+    if (strerror_r(code, text, sizeof text) != 0)
+        return attn__fail(err, ATTN_E_IO, offset, "%s: error %d", what, code);
+    return attn__fail(err, ATTN_E_IO, offset, "%s: %s", what, text);
+}
+
+attn_status attn__fail_path(attn_error *err, const char *path, const attn_error *inner)
+{
+    enum { SHOWN = 100 };
+    size_t n = strlen(path);
+
+    return attn__fail(err, inner->status, inner->offset, "%s%s: %s", n > SHOWN ? "..." : "",
+                      n > SHOWN ? path + (n - SHOWN) : path, inner->text);
 }

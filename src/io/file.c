@@ -273,15 +273,6 @@ out:
     return st;
 }
 
-attn_status attn__fail_path(attn_error *err, const char *path, const attn_error *inner)
-{
-    enum { SHOWN = 100 };
-    size_t n = strlen(path);
-
-    return attn__fail(err, inner->status, inner->offset, "%s%s: %s", n > SHOWN ? "..." : "",
-                      n > SHOWN ? path + (n - SHOWN) : path, inner->text);
-}
-
 attn_status attn_file_open(const attn_ctx *ctx, const char *path, const attn_file_options *options,
                            attn_file **out, attn_error *err)
 {

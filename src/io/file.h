@@ -40,12 +40,6 @@ struct attn_file {
 attn_status attn__file_load(attn_file *file, const char *path, attn_error *err);
 void attn__file_unload(attn_file *file);
 
-/* ATTN_E_IO, "<what>: <the system's words for error number `code`>". */
-attn_status attn__fail_system(attn_error *err, uint64_t offset, const char *what, int code);
-
-/* The failure `inner` again, with the path (of a long one its end) in front of the text. */
-attn_status attn__fail_path(attn_error *err, const char *path, const attn_error *inner);
-
 /* Allocates tensors, by_name and blocks for `count` tensors, and `text_size` bytes of text. */
 attn_status attn__file_reserve(attn_file *file, size_t count, size_t text_size, attn_error *err);
 

@@ -12,15 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-attn_status attn__fail_system(attn_error *err, uint64_t offset, const char *what, int code)
-{
-    char text[128];
-
-    if (strerror_r(code, text, sizeof text) != 0)
-        return attn__fail(err, ATTN_E_IO, offset, "%s: error %d", what, code);
-    return attn__fail(err, ATTN_E_IO, offset, "%s: %s", what, text);
-}
-
 static attn_status read_all(attn_file *file, int fd, attn_error *err)
 {
     const size_t step = (size_t)1 << 30; /* read() takes no more than 2 GB at once on Linux */

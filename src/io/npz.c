@@ -18,7 +18,7 @@
 #include "src/base/mem.h"
 #include "src/io/file.h"
 #include "src/io/npy.h"
-#include "src/io/sink.h"
+#include "src/io/write.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "src/base/mem.h"
 #include "src/io/file.h"
 #include "src/io/json.h"
-#include "src/io/sink.h"
+#include "src/io/write.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -5,11 +5,10 @@
  * yes. */
 #define _POSIX_C_SOURCE 200809L
 
-#include "src/io/sink.h"
+#include "src/base/sink.h"
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
-#include "src/io/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
