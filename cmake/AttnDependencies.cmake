@@ -1,6 +1,7 @@
 # Libraries of others. Each one that is missing is named together with what to do about it.
 
 set(io_dependencies "")
+set(viz_dependencies "")
 
 function(attn_missing what package option)
     message(FATAL_ERROR
@@ -8,21 +9,38 @@ function(attn_missing what package option)
         "To build without it: -D${option}=OFF.")
 endfunction()
 
-if(ATTN_IO)
+# Debian packages of the pkg-config modules.
+set(package_jansson libjansson-dev)
+set(package_libzip libzip-dev)
+set(package_zlib zlib1g-dev)
+set(package_cairo libcairo2-dev)
+set(package_pangocairo libpango1.0-dev)
+set(package_libpng libpng-dev)
+set(package_libutf8proc libutf8proc-dev)
+
+# Sets ${result} to the targets of these modules. `option` leaves out what needs them, `what` says
+# what that is.
+function(attn_modules result option what)
+    set(targets "")
     if(NOT PKG_CONFIG_FOUND)
-        attn_missing("pkg-config" pkg-config ATTN_IO)
+        attn_missing("pkg-config" pkg-config ${option})
     endif()
-    foreach(module jansson libzip zlib)
+    foreach(module ${ARGN})
         string(TOUPPER ATTN_${module} prefix)
         pkg_check_modules(${prefix} QUIET IMPORTED_TARGET ${module})
         if(NOT ${prefix}_FOUND)
-            set(package_jansson libjansson-dev)
-            set(package_libzip libzip-dev)
-            set(package_zlib zlib1g-dev)
-            attn_missing("${module} (files: npy, npz, safetensors)" ${package_${module}} ATTN_IO)
+            attn_missing("${module} (${what})" ${package_${module}} ${option})
         endif()
-        list(APPEND io_dependencies PkgConfig::${prefix})
+        list(APPEND targets PkgConfig::${prefix})
     endforeach()
+    set(${result} ${targets} PARENT_SCOPE)
+endfunction()
+
+if(ATTN_IO)
+    attn_modules(io_dependencies ATTN_IO "files: npy, npz, safetensors" jansson libzip zlib)
+endif()
+if(ATTN_VIZ)
+    attn_modules(viz_dependencies ATTN_VIZ "pictures" cairo pangocairo libpng libutf8proc zlib)
 endif()
 
 if(ATTN_TESTS)

@@ -67,9 +67,26 @@ function(attn_library name objects export)
     add_library(attn::${export}_static ALIAS ${name}_static)
 endfunction()
 
-# Sets ${result} to 1 if the source includes the header of attn_io, else 0.
-function(attn_uses_io source result)
-    file(STRINGS ${source} lines REGEX "#include [<\"](include/)?attn/io\\.h[>\"]|#include \"src/io/")
+# The library attn_${name} beside attn: headers and libraries of others that it needs, sources.
+function(attn_component name dependencies)
+    add_library(attn_${name}_objects OBJECT ${ARGN})
+    attn_internal(attn_${name}_objects)
+    target_link_libraries(attn_${name}_objects PRIVATE ${dependencies})
+    attn_library(attn_${name} attn_${name}_objects ${name})
+    target_link_libraries(attn_${name}_static PUBLIC attn_static PRIVATE ${dependencies} m)
+    target_link_libraries(attn_${name}_shared PUBLIC attn_shared PRIVATE ${dependencies} m)
+
+    set(symbols ${PROJECT_SOURCE_DIR}/cmake/attn_${name}.map)
+    target_sources(attn_${name}_shared PRIVATE $<TARGET_OBJECTS:attn_base_objects>)
+    target_link_libraries(attn_${name}_shared PRIVATE Threads::Threads)
+    target_link_options(attn_${name}_shared PRIVATE "LINKER:--version-script=${symbols}")
+    set_target_properties(attn_${name}_shared PROPERTIES LINK_DEPENDS ${symbols})
+endfunction()
+
+# Sets ${result} to 1 if the source includes the header of attn_${name}, or of its inside, else 0.
+function(attn_uses name source result)
+    file(STRINGS ${source} lines
+         REGEX "#include [<\"](include/)?attn/${name}\\.h[>\"]|#include \"src/${name}/")
     if(lines)
         set(${result} 1 PARENT_SCOPE)
     else()

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing for the named groups, and nothing if none is.
 #
-#     scripts/deps.sh [build] [test] [demo] [check] [full]      (default: build)
+#     scripts/deps.sh [build] [test] [demo] [check] [browser] [full]      (default: build)
 #
 # Needs root or a sudo that asks for no password; otherwise prints the line to run and fails. A thing
 # is looked for by what it offers (a command, a pkg-config module, a file), so that on other systems
@@ -18,6 +18,11 @@ build     pkg-config              cmd:pkg-config
 build     libjansson-dev          module:jansson
 build     libzip-dev              module:libzip
 build     zlib1g-dev              module:zlib
+build     libcairo2-dev           module:cairo
+build     libpango1.0-dev         module:pangocairo
+build     libpng-dev              module:libpng
+build     libutf8proc-dev         module:libutf8proc
+build     fonts-dejavu-core       file:/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
 test      libcmocka-dev           module:cmocka
 demo      wamerican               file:/usr/share/dict/american-english
 demo      codespell               cmd:codespell
@@ -28,6 +33,8 @@ check     clang-format            cmd:clang-format
 check     gcc-aarch64-linux-gnu   cmd:aarch64-linux-gnu-gcc
 check     libc6-dev-arm64-cross   file:/usr/aarch64-linux-gnu/include/stdlib.h
 check     qemu-user               cmd:qemu-aarch64
+browser   chromium                cmd:chromium
+browser   python3                 cmd:python3
 full      valgrind                cmd:valgrind
 '
 

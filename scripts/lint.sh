@@ -38,6 +38,7 @@ core     base kernels core
 nn       base kernels core io nn
 train    base kernels core io nn text train
 io       base io
+viz      base viz
 '
 
 # Includes are written from the root, and point down the layers.
@@ -145,7 +146,7 @@ exported()
 rule_exports()
 {
     local pair
-    for pair in attn:attn attn_io:io; do
+    for pair in attn:attn attn_io:io attn_viz:viz; do
         diff <(declared "include/attn/${pair#*:}.h") <(exported "${pair%:*}") |
             sed -nE "s/^< /declared in ${pair#*:}.h, not exported: /p
                      s/^> /exported by lib${pair%:*}.so, not declared: /p"
@@ -158,12 +159,20 @@ outside_names()
     nm -A "$build/lib$1.a" | sed -E 's/.*\.a:([^:]+\.c)\.o:/\1 /' | awk '$2 == "U" { print $1, $3 }'
 }
 
+all_outside_names()
+{
+    local library
+    for library in attn attn_io attn_viz; do
+        outside_names "$library"
+    done
+}
+
 # Memory comes from base/mem.c alone.
 rule_memory()
 {
     local names='malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|memalign'
     names+='|strdup|strndup|asprintf|vasprintf|getline|open_memstream'
-    { outside_names attn; outside_names attn_io; } | grep -E " ($names)$" | grep -v '^mem\.c '
+    all_outside_names | grep -E " ($names)$" | grep -v '^mem\.c '
 }
 
 # The library does not print, end the program or look around.
@@ -171,14 +180,14 @@ rule_silent()
 {
     local names='v?printf|__v?printf_chk|puts|putchar|perror|stdout|stderr|exit|_exit|_Exit|abort'
     names+='|quick_exit|atexit|(secure_)?getenv|setenv|putenv|setlocale|signal|sigaction|system'
-    { outside_names attn; outside_names attn_io; } | grep -E " ($names)$"
+    all_outside_names | grep -E " ($names)$"
 }
 
 # No writable globals: what the program changes lives in a context. Constant tables of pointers stand
 # in .data.rel.ro, which only the loader writes.
 rule_no_globals()
 {
-    objdump -t "$build/libattn.a" "$build/libattn_io.a" |
+    objdump -t "$build"/libattn{,_io,_viz}.a |
         awk '/file format/ { member = $1 }
              $3 == "O" && $4 ~ /^(\.t?data|\.t?bss|\*COM\*)/ && $4 !~ /^\.data\.rel\.ro/ {
                  print member, $NF
