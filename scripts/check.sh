@@ -26,6 +26,7 @@ bare        ci     180    cc alone builds the core: gcc and clang, -O0 and -O2
 install     ci     180    examples, C and C++, build and run against the installed package
 cli         ci     180    command line scripts again, from another folder, TMPDIR with a space
 demo        ci     180    make demo
+viz_browser ci     900    pages and SVG in headless Chromium; fetches Chromium if it is missing
 clang       ci     420    fast tier as clang compiles it
 sets        ci     420    fast tier capped to each kernel set
 asan        ci     600    fast tier under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -90,6 +91,11 @@ stage_demo()
     make --no-print-directory demo
 }
 
+stage_viz_browser()
+{
+    scripts/deps.sh browser && stage_build && python3 tests/browser/viz.py build
+}
+
 stage_clang()
 {
     scripts/build.sh clang $werror && ATTN_TEST_CASES="--cases 5000" scripts/test.sh build-clang
@@ -103,7 +109,7 @@ stage_sets()
     for set in scalar avx2; do
         echo "=== $set"
         ATTN_TEST_ARGS="--set $set" ATTN_TEST_CASES="--cases 5000" \
-            scripts/test.sh build -E '^cli_' || return
+            scripts/test.sh build -E '^(cli|browser)_' || return
     done
 }
 
@@ -201,7 +207,7 @@ stage_valgrind()
         ATTN_TEST_CASES="--cases 200" \
         ATTN_TEST_WRAPPER="valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=all \
             --errors-for-leak-kinds=all" \
-            scripts/test.sh build-debug -E '^cli_'
+            scripts/test.sh build-debug -E '^(cli|browser)_'
 }
 
 stage_mutants()
