@@ -17,6 +17,8 @@
 #define ATTN__ALIGNED(n) __attribute__((aligned(n)))
 /* Asks for the line at an address, to the L2 cache; any address will do. */
 #define ATTN__PREFETCH(address) __builtin_prefetch((const void *)(address), 0, 2)
+/* To the L1 cache. */
+#define ATTN__PREFETCH_NEAR(address) __builtin_prefetch((const void *)(address), 0, 3)
 #define ATTN__PREFETCH_WRITE(address) __builtin_prefetch((const void *)(address), 1, 3)
 #else
 #define ATTN__INLINE static inline
@@ -24,6 +26,7 @@
 #define ATTN__PRINTF(f, a)
 #define ATTN__ALIGNED(n) _Alignas(n)
 #define ATTN__PREFETCH(address) ((void)(address))
+#define ATTN__PREFETCH_NEAR(address) ((void)(address))
 #define ATTN__PREFETCH_WRITE(address) ((void)(address))
 #endif
 

@@ -45,8 +45,9 @@ static uint64_t E(add_bias)(E(work) * w, size_t r, REAL *s, size_t c0, size_t c1
     const char *row = attn__cell(bias, (int64_t)w->b, (int64_t)w->head[r], w->row[r]);
 
     row += column * stride * size;
-    for (ptrdiff_t line = 0; line < attn__tile * size; line += 64) /* what the next tile adds */
-        ATTN__PREFETCH((uintptr_t)row + (uintptr_t)(attn__tile * stride * size + line));
+    for (ptrdiff_t line = 0; line < attn__tile * size; line += 64) /* what the next group adds */
+        ATTN__PREFETCH_NEAR((uintptr_t)row +
+                            (uintptr_t)(attn__group * bias->stride[2] * size + line));
     if (bias->type == REAL_TYPE && stride == 1 && held == attn__tile)
         return w->k->add_bias(s, (const REAL *)row, c0, c1);
     memset(w->bias, 0, attn__tile * sizeof *w->bias);

@@ -89,9 +89,15 @@ static uint64_t K(find_minus_inf)(const REAL *s, size_t c0, size_t c1)
 
 static uint64_t K(add_bias)(REAL *s, const REAL *b, size_t c0, size_t c1)
 {
-    for (size_t c = c0; c < c1; c += LANES)
-        V(store)(s + c, V(add)(V(load)(s + c), V(load)(b + c)));
-    return ~K(find_minus_inf)(b, c0, c1);
+    VEC least = V(set1)((REAL)INFINITY);
+
+    for (size_t c = c0; c < c1; c += LANES) {
+        VEC x = V(load)(b + c);
+
+        V(store)(s + c, V(add)(V(load)(s + c), x));
+        least = V(min)(x, least); /* passes over NaN */
+    }
+    return V(eq)(least, V(set1)(MINUS_INF)) ? ~K(find_minus_inf)(b, c0, c1) : ~(uint64_t)0;
 }
 
 static void K(add_alibi)(REAL *s, size_t c0, size_t c1, REAL slope, REAL distance)
