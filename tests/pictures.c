@@ -8,7 +8,7 @@
 
 /* The address sanitizer's leak checker: fontconfig loses sight of a few hundred bytes, once a
  * program, whatever is drawn. */
-const char *__lsan_default_suppressions(void);
+ATTN_API const char *__lsan_default_suppressions(void);
 
 const char *__lsan_default_suppressions(void)
 {

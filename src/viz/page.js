@@ -39,7 +39,7 @@ function readHead(view) {
     const r = new Reader(view), d = {};
     d.exact = r.u8(); d.signed = r.u8(); d.single = r.u8(); d.scale = r.u8();
     d.reduction = ["maximum", "mean", "sum"][r.u8()];
-    d.rows = r.u32(); d.cols = r.u32(); d.stepRows = r.u32(); d.stepCols = r.u32(); d.k = r.u32();
+    d.rows = r.u32(); d.cols = r.u32(); d.stepRows = r.u32(); d.stepCols = r.u32(); d.k = r.u32(); d.kStep = r.u32();
     d.queries = r.f64(); d.keys = r.f64(); d.firstQuery = r.f64(); d.firstKey = r.f64();
     d.codeLow = r.f64(); d.codeHigh = r.f64(); d.low = r.f64(); d.high = r.f64();
     d.table = r.bytes(768);
@@ -63,7 +63,7 @@ function readPanel(view, d) {
             for (let k = 0; k < 4; k++) bytes[4 * i + k] = planes[k][i];
         p.values = new Reader(new DataView(bytes.buffer)).floats(n);
     } else if (d.k > 0) {
-        const m = d.queries * d.k;
+        const m = Math.ceil(d.queries / d.kStep) * d.k;
         p.topKeys = new Int32Array(m);
         for (let i = 0; i < m; i++) p.topKeys[i] = r.i32();
         p.topWeights = r.floats(m);
@@ -206,7 +206,7 @@ function levelFor(cellPixels) {
 /* --- Map ------------------------------------------------------------------------------------- */
 
 const view = { x: 0, y: 0, cell: 1 };    // the cell at the left top, pixels a cell
-let size = { w: 600, h: 600 }, cursor = { row: 0, col: 0 }, locked = false, lut;
+let size = { w: 600, h: 600 }, cursor = { row: 0, col: 0, inside: 0 }, locked = false, lut;
 
 function fit() {
     const page = Math.min(1500, document.documentElement.clientWidth) - 40, labelled = 124;
@@ -353,18 +353,21 @@ function rowOf(i) {
             if (panel.codes[i * d.cols + j] >= FIRST) pairs.push([j, panel.values[i * d.cols + j]]);
         return { query, pairs, all: true };
     }
-    let q = query;
-    for (let s = 0; s < d.stepRows; s++) if (panel.whole.has(query + s)) { q = query + s; break; }
+    // Of the several queries of a row of cells: that under the pointer, one that is whole, or the first.
+    let q = Math.min(d.queries - 1, query + cursor.inside);
+    if (!cursor.inside)
+        for (let s = 0; s < d.stepRows; s++) if (panel.whole.has(query + s)) { q = query + s; break; }
     const whole = panel.whole.get(q);
     if (whole) {
         whole.values.forEach((v, j) => pairs.push([whole.from + j, v]));
         return { query: q, pairs, all: true };
     }
+    q -= q % d.kStep;
     for (let n = 0; n < d.k; n++) {
-        const key = panel.topKeys[query * d.k + n];
-        if (key >= 0) pairs.push([key, panel.topWeights[query * d.k + n]]);
+        const at = q / d.kStep * d.k + n;
+        if (panel.topKeys[at] >= 0) pairs.push([panel.topKeys[at], panel.topWeights[at]]);
     }
-    return { query, pairs, all: false };
+    return { query: q, pairs, all: false };
 }
 
 function tell() {
@@ -436,7 +439,8 @@ const cssColourText = name => getComputedStyle(document.body).getPropertyValue(n
 
 /* --- Moving ---------------------------------------------------------------------------------- */
 
-function moveTo(row, col, show) {
+function moveTo(row, col, show, inside = 0) {
+    cursor.inside = inside;
     cursor.row = Math.max(0, Math.min(d.rows - 1, row));
     cursor.col = Math.max(0, Math.min(d.cols - 1, col));
     if (show) {
@@ -465,10 +469,11 @@ const atPointer = e => {
 
 function onPointer(e, click) {
     const { px, py } = atPointer(e);
-    const col = Math.floor(view.x + px / cellW()), row = Math.floor(view.y + py / cellH());
+    const col = Math.floor(view.x + px / cellW()), y = view.y + py / cellH(), row = Math.floor(y);
     if (click) locked = !locked || row !== cursor.row || col !== cursor.col;
     else if (locked) return;
-    moveTo(row, col, false);
+    // Where each query of the cell has a pixel, the one under the pointer.
+    moveTo(row, col, false, cellH() >= d.stepRows ? Math.floor((y - row) * d.stepRows) : 0);
 }
 
 function neighbour(layerBy, headBy) {

@@ -3,7 +3,7 @@
  * Little-endian, each block deflated, then base64 in the page; page.js reads it.
  *
  *     head   exact, signed, single, scale, reduction: a byte each
- *            rows, cols, step of rows, step of cols, k: u32
+ *            rows, cols, step of rows, step of cols, k, step of k: u32
  *            queries, keys, first query, first key: f64
  *            values of the codes, lowest and highest; limits of the figure: f64
  *            256 colours of 3 bytes
@@ -13,7 +13,8 @@
  *            thumbnails: u32 rows, u32 columns, their codes panel by panel
  *     panel  rows x cols codes
  *            exact: the floats of all cells, lowest bytes first, then the second bytes and so on,
- *            which deflates better; else k keys of each query i32, then their weights f32
+ *            which deflates better; else k keys i32 of each query, or of every so many,
+ *            then their weights f32
  *            u32 whole rows: u32 query, u32 first key, u32 count, f32 each
  *
  * A code is 0 masked, 1 dropped, 2 not finite, 3 .. 255 a value: 253 even steps if values may be
@@ -156,8 +157,9 @@ static void put_head(const attn__page_data *p, const attn__map *thumbs, attn__ou
     bool same = f->key_tokens == f->query_tokens && f->keys == f->queries;
     const uint8_t flags[] = {p->exact, p->is_signed, p->single, (uint8_t)f->scale,
                              (uint8_t)f->reduction};
-    const size_t counts[] = {p->rows, p->cols, (size_t)f->query_block * p->factor,
-                             (size_t)f->key_block * p->factor, p->top};
+    const size_t counts[] = {
+        p->rows, p->cols,    (size_t)f->query_block * p->factor, (size_t)f->key_block * p->factor,
+        p->top,  p->top_step};
     const double numbers[] = {(double)f->queries,   (double)f->keys, (double)f->first_query,
                               (double)f->first_key, p->low,          p->high,
                               p->scale.low,         p->scale.high};
@@ -247,7 +249,7 @@ static void put_tops(const attn__page_data *p, const attn_panel *panel, row *r, 
                      attn__out *weights)
 {
     attn__out_clear(weights);
-    for (int64_t i = 0; i < p->d->figure.queries; i++) {
+    for (int64_t i = 0; i < p->d->figure.queries; i += (int64_t)p->top_step) {
         double weight[TOP];
         int64_t key[TOP];
         size_t n = tops_of(p, panel, i, r, key, weight);
@@ -260,6 +262,17 @@ static void put_tops(const attn__page_data *p, const attn_panel *panel, row *r, 
     attn__out_put(raw, weights->bytes, weights->size);
 }
 
+/* The first and the end of a row's keys with a weight. */
+static void span_of(const double *value, int64_t n, int64_t *from, int64_t *to)
+{
+    *from = 0;
+    *to = n;
+    while (*from < *to && value[*from] == 0)
+        ++*from;
+    while (*to > *from && value[*to - 1] == 0)
+        --*to;
+}
+
 /* Whole rows, without the zeros at both ends. */
 static void put_whole(const attn__page_data *p, const attn_panel *panel, row *r, attn__out *raw)
 {
@@ -267,13 +280,10 @@ static void put_whole(const attn__page_data *p, const attn_panel *panel, row *r,
 
     attn__out_le(raw, n, 4);
     for (size_t i = 0; i < n; i++) {
-        int64_t from = 0, to = p->d->figure.keys;
+        int64_t from, to;
 
         attn__view_row(&panel->rows, (int64_t)i, r->value);
-        while (from < to && r->value[from] == 0)
-            from++;
-        while (to > from && r->value[to - 1] == 0)
-            to--;
+        span_of(r->value, p->d->figure.keys, &from, &to);
         attn__out_le(raw, (uint64_t)panel->row_index[i], 4);
         attn__out_le(raw, (uint64_t)from, 4);
         attn__out_le(raw, (uint64_t)(to - from), 4);
@@ -360,12 +370,29 @@ static void set_values(attn__page_data *p, double low, double high)
     p->low = p->is_signed ? low * times : p->high * 1e-6;
 }
 
-/* From all there is to less and less: heaviest keys first, then resolution. */
+/* The heaviest keys of each query may take half the room, if they deflate to 0.6; where two a query
+ * are too many, those of the first query of each row of cells are kept. */
+static void choose_tops(attn__page_data *p, size_t room)
+{
+    const attn_figure *f = &p->d->figure;
+    attn_panel first = attn__panel_at(f, 0);
+    size_t given = (size_t)first.top_keys.size[3], most = p->single || given > TOP ? TOP : given;
+    double each = (double)f->queries * (double)f->panel_count * 8 * 0.6 * 4 / 3;
+
+    p->top = most;
+    p->top_step = 1;
+    while (p->top > 1 && (double)p->top * each > (double)room / 2)
+        p->top /= 2;
+    if (p->top < 2 && most > 1) {
+        p->top = most;
+        p->top_step = (size_t)f->query_block * p->factor;
+    }
+}
+
+/* All cells as they are, or the finest map that fits. */
 static attn_status fit_panels(attn__page_data *p, size_t room, attn_error *err)
 {
-    static const size_t tops[] = {8, 4, 2, 0};
     attn_panel first = attn__panel_at(&p->d->figure, 0);
-    size_t most = p->single ? TOP : (size_t)first.top_keys.size[3];
     double cells = (double)first.cells.size[2] * (double)first.cells.size[3] *
                    (double)p->d->figure.panel_count;
     double low = p->low, high = p->high;
@@ -381,38 +408,53 @@ static attn_status fit_panels(attn__page_data *p, size_t room, attn_error *err)
         p->exact = fits;
     }
     for (size_t factor = 1; st == ATTN_OK && !fits; factor *= 2) {
-        double kept = cells / (double)factor / (double)factor;
-        bool last = p->rows <= 32 && p->cols <= 32;
+        bool last;
 
         set_factor(p, factor);
         set_values(p, low, high);
-        last = p->rows <= 32 && p->cols <= 32;
-        if (kept / 8 > (double)room && !last)
+        choose_tops(p, room);
+        last = p->rows <= 32 && p->cols <= 32; /* as small as it gets */
+        if (cells / (double)factor / (double)factor / 8 > (double)room && !last)
             continue;
-        for (size_t i = 0; st == ATTN_OK && !fits && i < sizeof tops / sizeof *tops; i++) {
-            /* Nothing but the map is given up for the last step of resolution only. */
-            if ((tops[i] == 0 && most > 0 && !last && factor < 4) ||
-                (i > 0 && tops[i - 1] > most && tops[i] > most))
-                continue;
-            p->top = tops[i] < most ? tops[i] : most;
-            st = put_panels(p, room, &fits, err);
+        st = put_panels(p, room, &fits, err);
+        if (st == ATTN_OK && !fits && last) {
+            p->top = 0;
+            st = put_some(p, 1, SIZE_MAX, &fits, err);
         }
-        fits = fits || last; /* as small as it gets */
     }
     return st;
 }
 
-static size_t rows_that_fit(const attn__page_data *p, size_t room)
+/* How many whole rows of each panel may take half the room. */
+static attn_status rows_that_fit(attn__page_data *p, size_t room, attn_error *err)
 {
     const attn_figure *f = &p->d->figure;
-    size_t most = 0, each = base64_size(4 * (size_t)f->keys) * f->panel_count;
+    double *value = attn__alloc(p->d->ctx, (size_t)f->keys * sizeof *value);
+    size_t used = 0;
 
-    for (size_t i = 0; i < f->panel_count; i++) {
-        attn_panel panel = attn__panel_at(f, i);
+    if (!value)
+        return attn__fail(err, ATTN_E_MEMORY, 0, "row of weights");
+    p->whole = 0;
+    for (;;) {
+        size_t with_row = 0;
 
-        most = (size_t)panel.rows.size[2] > most ? (size_t)panel.rows.size[2] : most;
+        for (size_t k = 0; k < f->panel_count; k++) {
+            attn_panel panel = attn__panel_at(f, k);
+            int64_t from, to;
+
+            if ((int64_t)p->whole >= panel.rows.size[2])
+                continue;
+            attn__view_row(&panel.rows, (int64_t)p->whole, value);
+            span_of(value, f->keys, &from, &to);
+            with_row += base64_size(4 * (size_t)(to - from) + 12);
+        }
+        used += with_row;
+        if (with_row == 0 || used > room / 2)
+            break;
+        p->whole++;
     }
-    return most * each <= room ? most : room / each;
+    attn__free(p->d->ctx, value);
+    return ATTN_OK;
 }
 
 /* Thumbnails, and the scale over them. */
@@ -445,7 +487,8 @@ static attn_status pack(attn__page_data *p, size_t max_bytes, attn__map *thumbs,
     /* Thumbnails have lost the small values of a map that is drawn whole. */
     if (p->scale.kind == ATTN_SCALE_LOG && !p->d->figure.has_limits && p->d->figure.robust == 0)
         p->scale.low = fmin(p->scale.low, fmax(positive, p->scale.high * 1e-6));
-    p->whole = rows_that_fit(p, max_bytes / 2);
+    if ((st = rows_that_fit(p, max_bytes / 2, err)) != ATTN_OK)
+        return st;
     /* The head twice: for its size now, with what was decided later. */
     p->tokens = true;
     for (int pass = 0; pass < 2 && st == ATTN_OK; pass++) {
@@ -479,6 +522,7 @@ attn_status attn__page_data_make(const attn__drawing *d, size_t max_bytes, attn_
     memset(p, 0, sizeof *p);
     p->d = d;
     p->scale.ctx = p->head.ctx = d->ctx;
+    p->top_step = 1;
     p->single = d->figure.query_block * d->figure.key_block == 1;
     p->panels = attn__new(d->ctx, n * sizeof *p->panels);
     for (size_t i = 0; p->panels && i < n; i++)
@@ -529,7 +573,15 @@ void attn__page_data_words(const attn__page_data *p, attn__out *out)
         if (p->top > 0) {
             attn__out_text(out, " The ");
             attn__out_int(out, (int64_t)p->top);
-            attn__out_text(out, " heaviest keys of each query are kept as 32-bit floats.");
+            attn__out_text(out, " heaviest keys of ");
+            if (p->top_step == 1) {
+                attn__out_text(out, "each query");
+            } else {
+                attn__out_text(out, "every ");
+                attn__out_int(out, (int64_t)p->top_step);
+                attn__out_text(out, "th query");
+            }
+            attn__out_text(out, " are kept as 32-bit floats.");
         }
     }
     if (p->whole > 0) {

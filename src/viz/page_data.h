@@ -11,7 +11,8 @@ typedef struct attn__page_data {
     bool is_signed, single;    /* values below 0; each cell is one weight */
     bool exact, tokens;        /* all cells as floats; the text of tokens is kept */
     size_t factor, rows, cols; /* pooled by, to */
-    size_t top, whole;         /* heaviest keys of each query, whole rows of each panel */
+    size_t top, top_step;      /* heaviest keys kept, of each or every top_step-th query */
+    size_t whole;              /* whole rows of each panel */
     attn__out head, *panels;   /* deflated: panel_count of them */
 } attn__page_data;
 
