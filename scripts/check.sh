@@ -200,14 +200,16 @@ stage_aarch64()
             -R '^test_(kernels|differential|contract|contract_options|ref)$'
 }
 
-# Valgrind hides AVX-512, so this also runs what a machine without it would choose.
+# Valgrind hides AVX-512, so this also runs what a machine without it would choose; the other sets
+# where kernels are checked one by one.
 stage_valgrind()
 {
-    scripts/deps.sh full && scripts/build.sh debug $werror -DATTN_TEST_TIMEOUT=7200 &&
-        ATTN_TEST_CASES="--cases 200" \
-        ATTN_TEST_WRAPPER="valgrind -q --error-exitcode=99 --leak-check=full --show-leak-kinds=all \
-            --errors-for-leak-kinds=all" \
-            scripts/test.sh build-debug -E '^(cli|browser)_'
+    scripts/deps.sh full && scripts/build.sh debug $werror -DATTN_TEST_TIMEOUT=7200 || return
+    export ATTN_TEST_WRAPPER="valgrind -q --error-exitcode=99 --leak-check=full \
+        --show-leak-kinds=all --errors-for-leak-kinds=all"
+    ATTN_TEST_ARGS="--set avx2" ATTN_TEST_CASES="--cases 200" scripts/test.sh build-debug -E '^cli_' &&
+        ATTN_TEST_ARGS="--set scalar" ATTN_TEST_CASES="--cases 100" \
+            scripts/test.sh build-debug -R '^test_(kernels|.*differential)$'
 }
 
 stage_mutants()
