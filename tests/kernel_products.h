@@ -78,7 +78,7 @@ static void N(score_run)(const KERNELS *k, attn_kernel_set set, N(score_case) * 
     slot_snap(SLOT_C);
     expected = slot_expected(SLOT_C);
     k->scores(x->s, x->mr, (const REAL *)(const void *)x->q.data, x->q.row_stride, type, tile,
-              type == ATTN_I8 ? x->scale : NULL, x->d, x->c0, x->c1);
+              type == ATTN_I8 ? x->scale : NULL, x->d, x->c0, x->c1, x->mr % 2);
     for (size_t row = 0; row < x->mr; row++)
         for (size_t c = 0; c < TILE; c++) {
             N(chain) sum = N(chain_start)(set, 0);
@@ -242,10 +242,7 @@ static void N(store_key_case)(const KERNELS *k, attn_kernel_set set, rng *r, siz
     if (type != REAL_TYPE) { /* a tile of another type, widened whole, is a tile of pack_keys */
         REAL *wide = slot_get(SLOT_E, TILE * d * sizeof *wide, sizeof *wide, r);
 
-        if (type == ATTN_I8)
-            k->widen_i8(wide, tile, scale, d);
-        else
-            k->load_rows(wide, 0, 1, type, tile, 0, 1, TILE * d, TILE * d, 1);
+        k->widen_keys(wide, type, tile, scale, d);
         N(score_run)(k, set, &x, REAL_TYPE, wide);
     }
 }
@@ -319,7 +316,7 @@ static void N(values_case)(const KERNELS *k, attn_kernel_set set, rng *r, size_t
     for (int i = SLOT_A; i <= SLOT_C; i++)
         slot_snap(i);
     k->values((REAL *)(void *)out.data, out.row_stride, mr, p, k0, k1, type, v.data, v.row_stride,
-              type == ATTN_I8 ? scale : NULL, width);
+              type == ATTN_I8 ? scale : NULL, width, rng_chance(r, 50));
     N(values_check)(set, &out, p + k0, &v, scale);
     for (int i = SLOT_A; i <= SLOT_C; i++)
         slot_check(i);

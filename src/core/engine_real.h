@@ -136,7 +136,8 @@ static bool E(logits)(E(work) * w, size_t g, size_t mr, uint64_t *allow, size_t 
     *c0 = (size_t)lowest(any) / 16 * 16;
     *c1 = (size_t)highest(any) / 16 * 16 + 16;
     w->k->scores(w->s, mr, w->q + g * p->d, (ptrdiff_t)p->d, w->tile.key_type, w->tile.keys,
-                 w->tile.key_scale, p->d, *c0, *c1);
+                 w->tile.key_scale, p->d, *c0, *c1, w->tile.fresh_keys);
+    w->tile.fresh_keys = false;
     if (p->changes_scores)
         E(change_scores)(w, g, mr, allow, *c0, *c1);
     return true;

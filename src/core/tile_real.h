@@ -19,6 +19,7 @@ typedef struct E(tile) {
     const float *value_scale; /* i8: of lane `first` */
     uint64_t bad;             /* lanes whose values hold NaN or infinity, once looked at */
     bool looked;
+    bool fresh_keys, fresh_values; /* read where they lie, and by no group yet */
     uint64_t keep; /* a keep-mask that is the same for all rows and heads; else all ones */
 } E(tile);
 
@@ -268,11 +269,7 @@ static bool E(keys_in_place)(E(work) * w, int64_t t)
     w->tile.key_type = p->k.type;
     w->tile.key_scale = E(scales)(w, t, true);
     if (p->k.type != REAL_TYPE && w->rows >= FEW_ROWS) {
-        size_t cells = attn__tile * p->d;
-        if (p->k.type == ATTN_I8)
-            w->k->widen_i8(w->keys, w->tile.keys, w->tile.key_scale, p->d);
-        else
-            w->k->load_rows(w->keys, 0, 1, p->k.type, w->tile.keys, 0, 1, cells, cells, 1);
+        w->k->widen_keys(w->keys, p->k.type, w->tile.keys, w->tile.key_scale, p->d);
         w->tile.keys = w->keys;
         w->tile.key_type = REAL_TYPE;
     }
@@ -310,8 +307,8 @@ static bool E(set_tile)(E(work) * w, int64_t t)
         tile->values = m.values + (at + (size_t)tile->first) * w->p->width;
         return true;
     }
-    keys = E(keys_in_place)(w, t);
-    values = E(values_in_place)(w, t);
+    keys = tile->fresh_keys = E(keys_in_place)(w, t);
+    values = tile->fresh_values = E(values_in_place)(w, t);
     if (!keys)
         tile->keys = w->keys;
     if (!values)
@@ -334,6 +331,7 @@ static void E(look_at_values)(E(work) * w)
         t->values = w->values;
         t->value_type = REAL_TYPE;
         t->value_stride = (ptrdiff_t)p->width;
+        t->fresh_values = false;
     }
     t->bad = w->k->nonfinite_rows(t->values, t->value_stride, held, p->width) << t->first;
     t->looked = true;
@@ -344,11 +342,13 @@ static void E(multiply_values)(E(work) * w, size_t g, size_t mr, const REAL *wei
                                int to)
 {
     const attn__problem *p = w->p;
-    const E(tile) *t = &w->tile;
+    E(tile) *t = &w->tile;
     const char *values = t->values;
 
     values += (from - t->first) * t->value_stride * attn__element_size(t->value_type);
     w->k->values(w->open.out + g * p->width, (ptrdiff_t)p->width, mr, weights, (size_t)from,
                  (size_t)to, t->value_type, values, t->value_stride,
-                 t->value_type == ATTN_I8 ? t->value_scale + (from - t->first) : NULL, p->width);
+                 t->value_type == ATTN_I8 ? t->value_scale + (from - t->first) : NULL, p->width,
+                 t->fresh_values);
+    t->fresh_values = false;
 }

@@ -3,7 +3,7 @@
  *
  * Shapes. Keys are handled in tiles of 64 that lie on a fixed grid of key positions; a row of a
  * tile of scores has 64 cells. Columns c0 and c1 are multiples of 16. A tile of packed keys holds
- * 64 keys x d channels in panels of the set's own width; only pack_keys, store_key, widen_i8 and
+ * 64 keys x d channels in panels of the set's own width; only pack_keys, store_key, widen_keys and
  * scores know its layout. A group is up to 6 query rows (`mr`). Packed rows (values, running
  * outputs) have a width that is a multiple of 16 and no alignment beyond the element.
  *
@@ -38,8 +38,10 @@ enum { attn__tile = 64, attn__group = 6 };
     /* Puts channels c .. c+n-1 of one key into a tile kept in `type`, rounded to nearest even. */ \
     X(void, store_key,                                                                             \
       (void *tile, attn_type type, size_t lane, size_t d, size_t c, size_t n, const real *src))    \
-    /* A tile of store_key in i8, widened: each key times its scale. In the f32 table only. */     \
-    X(void, widen_i8, (real * tile, const int8_t *src, const float *scale, size_t d))              \
+    /* A tile of store_key in f16, bf16 or i8 (then each key times its scale) as one of pack_keys. \
+     * In the f32 table only. */                                                                   \
+    X(void, widen_keys,                                                                            \
+      (real * tile, attn_type type, const void *src, const float *scale, size_t d))                \
     /* dst[r][c] = factor * src[r][c], widened; cells cols..padded-1 become 0. */                  \
     X(void, load_rows,                                                                             \
       (real * dst, ptrdiff_t dst_stride, size_t rows, attn_type type, const void *src,             \
@@ -51,10 +53,11 @@ enum { attn__tile = 64, attn__group = 6 };
        real factor))                                                                               \
     /* s[r][c] = q[r] . key c for the columns c0..c1-1 (of half types, whole panels). The tile     \
      * is one of pack_keys (REAL) or store_key (any type, widened as it is read; i8: times         \
-     * scale[c], the scale of key c, which other types leave NULL). */                             \
+     * scale[c], the scale of key c, which other types leave NULL). `fresh`: the tile comes from   \
+     * memory, and what follows it there will be wanted next and is asked for. */                  \
     X(void, scores,                                                                                \
       (real * s, size_t mr, const real *q, ptrdiff_t q_stride, attn_type type, const void *tile,   \
-       const float *scale, size_t d, size_t c0, size_t c1))                                        \
+       const float *scale, size_t d, size_t c0, size_t c1, bool fresh))                            \
     /* s = cap * tanh(s / cap), relative error of a few ulp over the whole range. */               \
     X(void, softcap, (real * s, size_t mr, size_t c0, size_t c1, real cap))                        \
     /* s[c] += b[c] for one row; returns the bits of the columns whose b is not -inf. */           \
@@ -77,7 +80,8 @@ enum { attn__tile = 64, attn__group = 6 };
      * values are widened as they are read (i8: times scale[k - k0]). */                           \
     X(void, values,                                                                                \
       (real * out, ptrdiff_t out_stride, size_t mr, const real *p, size_t k0, size_t k1,           \
-       attn_type type, const void *v, ptrdiff_t v_stride, const float *scale, size_t width))       \
+       attn_type type, const void *v, ptrdiff_t v_stride, const float *scale, size_t width,        \
+       bool fresh))                                                                                \
     /* Bits of the rows of v that hold NaN or an infinity. */                                      \
     X(uint64_t, nonfinite_rows, (const real *v, ptrdiff_t v_stride, size_t rows, size_t width))    \
     /* Adds up the 16 partial sums of a row. */                                                    \

@@ -5,18 +5,9 @@
  *
  * Both keep mr x nv vectors of sums in registers and take one broadcast of the left operand and nv
  * vectors of the right one per step; mr, nv and type are constants in every instance. */
-/* Values of i8 rows come with a scale each: `scale` points at that of the first. NULL for others.
- */
-ATTN__INLINE VEC K(scaled)(attn_type type, const void *src, VEC scale)
-{
-    VEC x = K(load_typed)(type, src, LANES);
-
-    return type == ATTN_I8 ? V(mul)(x, scale) : x;
-}
-
 ATTN__INLINE void K(scores_block)(int mr, int nv, attn_type type, REAL *s, const REAL *q,
                                   ptrdiff_t q_stride, const void *keys, const float *scale,
-                                  size_t d)
+                                  size_t d, ptrdiff_t ahead)
 {
     VEC sum[attn__group][NV], factor[NV];
 
@@ -32,10 +23,12 @@ ATTN__INLINE void K(scores_block)(int mr, int nv, attn_type type, REAL *s, const
     for (size_t c = 0; c < d; c++) {
         VEC key[NV];
 
+        K(load_step)(nv, type, key, K(advance)(type, keys, (ptrdiff_t)(c * PANEL)));
+        if (ahead)
+            K(prefetch)(type, keys, (ptrdiff_t)(c * PANEL) + ahead, PANEL);
         ATTN__UNROLL
         for (int v = 0; v < nv; v++)
-            key[v] = K(scaled)(type, K(advance)(type, keys, (ptrdiff_t)(c * PANEL) + v * LANES),
-                               factor[v]);
+            key[v] = type == ATTN_I8 ? V(mul)(key[v], factor[v]) : key[v];
         ATTN__UNROLL
         for (int r = 0; r < mr; r++) {
             VEC a = V(set1)(q[r * q_stride + (ptrdiff_t)c]);
@@ -52,27 +45,58 @@ ATTN__INLINE void K(scores_block)(int mr, int nv, attn_type type, REAL *s, const
     }
 }
 
+/* Sums of outputs, in the order of load_step. */
+ATTN__INLINE void K(load_sums)(int nv, attn_type type, VEC *sum, const REAL *out)
+{
+    ATTN__UNROLL
+    for (int v = 0; v < nv; v++)
+        sum[v] = V(load)(out + v * LANES);
+#if HAS_HALF
+    if (type == ATTN_BF16 && nv % 2 == 0) {
+        ATTN__UNROLL
+        for (int v = 0; v < nv; v += 2)
+            V(split_pairs)(&sum[v], &sum[v + 1]);
+    }
+#else
+    (void)type;
+#endif
+}
+
+ATTN__INLINE void K(store_sums)(int nv, attn_type type, REAL *out, VEC *sum)
+{
+#if HAS_HALF
+    if (type == ATTN_BF16 && nv % 2 == 0) {
+        ATTN__UNROLL
+        for (int v = 0; v < nv; v += 2)
+            V(join_pairs)(&sum[v], &sum[v + 1]);
+    }
+#else
+    (void)type;
+#endif
+    ATTN__UNROLL
+    for (int v = 0; v < nv; v++)
+        V(store)(out + v * LANES, sum[v]);
+}
+
 ATTN__INLINE void K(values_block)(int mr, int nv, attn_type type, REAL *out, ptrdiff_t out_stride,
                                   const REAL *p, size_t keys, const void *v, ptrdiff_t v_stride,
-                                  const float *scale)
+                                  const float *scale, ptrdiff_t ahead)
 {
     VEC sum[attn__group][2 * NV];
 
     ATTN__UNROLL
-    for (int r = 0; r < mr; r++) {
-        ATTN__UNROLL
-        for (int i = 0; i < nv; i++)
-            sum[r][i] = V(load)(out + r * out_stride + i * LANES);
-    }
+    for (int r = 0; r < mr; r++)
+        K(load_sums)(nv, type, sum[r], out + r * out_stride);
     for (size_t k = 0; k < keys; k++) {
         const void *row = K(advance)(type, v, (ptrdiff_t)k * v_stride);
         VEC value[2 * NV], factor = V(set1)(type == ATTN_I8 ? (REAL)scale[k] : 0);
 
+        K(load_step)(nv, type, value, row);
+        if (ahead)
+            K(prefetch)(type, row, ahead, (size_t)nv * LANES);
         ATTN__UNROLL
         for (int i = 0; i < nv; i++)
-            value[i] = K(scaled)(type, K(advance)(type, row, i * LANES), factor);
-        if (mr <= 2 && nv == 2 * NV && type == REAL_TYPE)
-            K(prefetch)(type, row, TILE * v_stride, 2 * PANEL);
+            value[i] = type == ATTN_I8 ? V(mul)(value[i], factor) : value[i];
         ATTN__UNROLL
         for (int r = 0; r < mr; r++) {
             VEC a = V(set1)(p[(size_t)r * TILE + k]);
@@ -82,11 +106,8 @@ ATTN__INLINE void K(values_block)(int mr, int nv, attn_type type, REAL *out, ptr
         }
     }
     ATTN__UNROLL
-    for (int r = 0; r < mr; r++) {
-        ATTN__UNROLL
-        for (int i = 0; i < nv; i++)
-            V(store)(out + r * out_stride + i * LANES, sum[r][i]);
-    }
+    for (int r = 0; r < mr; r++)
+        K(store_sums)(nv, type, out + r * out_stride, sum[r]);
 }
 
 /* One instance per (mr, nv): `block` with constants in their place. */
@@ -144,8 +165,11 @@ ATTN__INLINE void K(values_block)(int mr, int nv, attn_type type, REAL *out, ptr
     }
 
 static void K(scores)(REAL *s, size_t mr, const REAL *q, ptrdiff_t q_stride, attn_type type,
-                      const void *tile, const float *scale, size_t d, size_t c0, size_t c1)
+                      const void *tile, const float *scale, size_t d, size_t c0, size_t c1,
+                      bool fresh)
 {
+    ptrdiff_t ahead = fresh ? KEYS_AHEAD / (ptrdiff_t)K(element_size)(type) : 0;
+
     (void)scale; /* unused where there are no i8 keys */
     while (c0 < c1) {
         size_t panel = c0 / PANEL * PANEL, end = c1 < panel + PANEL ? c1 : panel + PANEL;
@@ -154,19 +178,20 @@ static void K(scores)(REAL *s, size_t mr, const REAL *q, ptrdiff_t q_stride, att
         switch (type) {
 #if HAS_HALF
         case ATTN_F16:
-            BY_ROWS(mr, NV, scores_block, ATTN_F16, s + panel, q, q_stride, keys, NULL, d)
+            BY_ROWS(mr, NV, scores_block, ATTN_F16, s + panel, q, q_stride, keys, NULL, d, ahead)
             break;
         case ATTN_BF16:
-            BY_ROWS(mr, NV, scores_block, ATTN_BF16, s + panel, q, q_stride, keys, NULL, d)
+            BY_ROWS(mr, NV, scores_block, ATTN_BF16, s + panel, q, q_stride, keys, NULL, d, ahead)
             break;
         case ATTN_I8:
-            BY_ROWS(mr, NV, scores_block, ATTN_I8, s + panel, q, q_stride, keys, scale + panel, d)
+            BY_ROWS(mr, NV, scores_block, ATTN_I8, s + panel, q, q_stride, keys, scale + panel, d,
+                    ahead)
             break;
 #endif
         default:
             keys = (const REAL *)keys + (c0 - panel);
             BY_SHAPE(mr, (end - c0) / LANES, scores_block, REAL_TYPE, s + c0, q, q_stride, keys,
-                     NULL, d)
+                     NULL, d, ahead)
             break;
         }
         c0 = end;
@@ -176,14 +201,14 @@ static void K(scores)(REAL *s, size_t mr, const REAL *q, ptrdiff_t q_stride, att
 /* All rows, for columns of one panel or (narrow types) one vector. */
 static void K(values_panel)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p, size_t keys,
                             attn_type type, const void *v, ptrdiff_t v_stride, const float *scale,
-                            size_t columns)
+                            ptrdiff_t ahead, size_t columns)
 {
     (void)scale; /* unused where there are no i8 values */
 #define NARROW(type)                                                                               \
     if (columns == PANEL)                                                                          \
-        BY_ROWS(mr, NV, values_block, type, out, out_stride, p, keys, v, v_stride, scale)          \
+        BY_ROWS(mr, NV, values_block, type, out, out_stride, p, keys, v, v_stride, scale, ahead)   \
     else                                                                                           \
-        BY_ROWS(mr, 1, values_block, type, out, out_stride, p, keys, v, v_stride, scale)
+        BY_ROWS(mr, 1, values_block, type, out, out_stride, p, keys, v, v_stride, scale, ahead)
     switch (type) {
 #if HAS_HALF
     case ATTN_F16:
@@ -198,7 +223,7 @@ static void K(values_panel)(REAL *out, ptrdiff_t out_stride, size_t mr, const RE
 #endif
     default:
         BY_SHAPE(mr, columns / LANES, values_block, REAL_TYPE, out, out_stride, p, keys, v,
-                 v_stride, NULL)
+                 v_stride, NULL, ahead)
         break;
     }
 #undef NARROW
@@ -206,13 +231,14 @@ static void K(values_panel)(REAL *out, ptrdiff_t out_stride, size_t mr, const RE
 
 /* One or two rows over the columns of two panels. */
 static void K(values_wide)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p, size_t keys,
-                           attn_type type, const void *v, ptrdiff_t v_stride, const float *scale)
+                           attn_type type, const void *v, ptrdiff_t v_stride, const float *scale,
+                           ptrdiff_t ahead)
 {
 #define WIDE(type)                                                                                 \
     if (mr == 1)                                                                                   \
-        K(values_block)(1, 2 * NV, type, out, out_stride, p, keys, v, v_stride, scale);            \
+        K(values_block)(1, 2 * NV, type, out, out_stride, p, keys, v, v_stride, scale, ahead);     \
     else                                                                                           \
-        K(values_block)(2, 2 * NV, type, out, out_stride, p, keys, v, v_stride, scale);
+        K(values_block)(2, 2 * NV, type, out, out_stride, p, keys, v, v_stride, scale, ahead);
     switch (type) {
 #if HAS_HALF
     case ATTN_F16:
@@ -232,31 +258,39 @@ static void K(values_wide)(REAL *out, ptrdiff_t out_stride, size_t mr, const REA
 #undef WIDE
 }
 
+/* How many rows of so many bytes to ask ahead. */
+ATTN__INLINE ptrdiff_t K(rows_ahead)(ptrdiff_t row)
+{
+    return row <= 0 || row > VALUES_AHEAD / 8 ? 8 : VALUES_AHEAD / row;
+}
+
 static void K(values)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p, size_t k0,
                       size_t k1, attn_type type, const void *v, ptrdiff_t v_stride,
-                      const float *scale, size_t width)
+                      const float *scale, size_t width, bool fresh)
 {
-    size_t keys = k1 - k0, columns;
+    size_t step = fresh && mr > 2 && type == REAL_TYPE ? SWEEP_ROWS : TILE, columns;
+    ptrdiff_t ahead = fresh ? K(rows_ahead)(v_stride * (ptrdiff_t)K(element_size)(type)) : 0;
 
-    p += k0;
-    for (size_t c = 0; c < width; c += columns) {
-        const void *at = K(advance)(type, v, (ptrdiff_t)c);
-        REAL *to = out + c;
+    ahead *= v_stride;
+    for (size_t k = k0, keys; k < k1; k += keys) {
+        const void *from = K(advance)(type, v, (ptrdiff_t)(k - k0) * v_stride);
+        const float *factor = type == ATTN_I8 ? scale + (k - k0) : NULL;
 
-        /* Few rows: values come from memory, and are read as they lie there, row by row. */
-        if (mr <= 4 && width - c >= 2 * PANEL) {
-            columns = 2 * PANEL;
-            for (size_t r = 0; r < mr; r += 2) {
-                size_t rows = mr - r < 2 ? mr - r : 2;
-                REAL *o = to + (ptrdiff_t)r * out_stride;
-                const REAL *w = p + r * TILE;
-                K(values_wide)(o, out_stride, rows, w, keys, type, at, v_stride, scale);
+        keys = k1 - k < step ? k1 - k : step;
+        for (size_t c = 0; c < width; c += columns) {
+            const void *at = K(advance)(type, from, (ptrdiff_t)c);
+
+            columns = width - c < PANEL ? width - c : PANEL;
+            if (mr <= 2 && width - c >= 2 * PANEL) {
+                columns = 2 * PANEL;
+                K(values_wide)
+                (out + c, out_stride, mr, p + k, keys, type, at, v_stride, factor, ahead);
+                continue;
             }
-            continue;
+            if (type != REAL_TYPE && columns < PANEL)
+                columns = LANES;
+            K(values_panel)
+            (out + c, out_stride, mr, p + k, keys, type, at, v_stride, factor, ahead, columns);
         }
-        columns = width - c < PANEL ? width - c : PANEL;
-        if (type != REAL_TYPE && columns < PANEL)
-            columns = LANES;
-        K(values_panel)(to, out_stride, mr, p, keys, type, at, v_stride, scale, columns);
     }
 }

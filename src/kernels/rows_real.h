@@ -53,6 +53,24 @@ ATTN__INLINE const void *K(advance)(attn_type type, const void *src, ptrdiff_t e
     return (const char *)src + elements * (ptrdiff_t)K(element_size)(type);
 }
 
+/* nv vectors from src on, widened. Of two vectors of bf16 the first gets the even elements and the
+ * second the odd ones: a shift and a mask, where natural order would take two shuffles and two
+ * shifts. */
+ATTN__INLINE void K(load_step)(int nv, attn_type type, VEC *to, const void *src)
+{
+#if HAS_HALF
+    if (type == ATTN_BF16 && nv % 2 == 0) {
+        ATTN__UNROLL
+        for (int v = 0; v < nv; v += 2)
+            V(load_pairs_bf16)(K(advance)(type, src, v * LANES), &to[v], &to[v + 1]);
+        return;
+    }
+#endif
+    ATTN__UNROLL
+    for (int v = 0; v < nv; v++)
+        to[v] = K(load_typed)(type, K(advance)(type, src, v * LANES), LANES);
+}
+
 /* Asks for n elements from src + offset on, wherever that may be. */
 ATTN__INLINE void K(prefetch)(attn_type type, const void *src, ptrdiff_t offset, size_t n)
 {
@@ -240,8 +258,12 @@ ATTN__INLINE void K(pack_keys_typed)(REAL *tile, size_t lane, size_t n, attn_typ
 static void K(store_key)(void *tile, attn_type type, size_t lane, size_t d, size_t c, size_t n,
                          const REAL *src)
 {
-    ptrdiff_t at = (ptrdiff_t)(lane / PANEL * PANEL * d + c * PANEL + lane % PANEL);
+    size_t place = lane % PANEL, pair = 2 * LANES;
+    ptrdiff_t at;
 
+    if (type == ATTN_BF16) /* two vectors, their elements in turn: see load_step */
+        place = place / pair * pair + place % LANES * 2 + place / LANES % 2;
+    at = (ptrdiff_t)(lane / PANEL * PANEL * d + c * PANEL + place);
     for (size_t i = 0; i < n; i++)
         K(store_element)(tile, type, at + (ptrdiff_t)(i * PANEL), src[i]);
 }
@@ -275,26 +297,44 @@ static void K(pack_keys)(REAL *tile, size_t lane, size_t n, attn_type type, cons
     }
 }
 
-static void K(widen_i8)(REAL *tile, const int8_t *src, const float *scale, size_t d)
+ATTN__INLINE void K(widen_keys_typed)(attn_type type, REAL *tile, const void *src,
+                                      const float *scale, size_t d)
 {
-#if HAS_HALF
     for (size_t key = 0; key < TILE; key += PANEL) {
-        const int8_t *from = src + key * d;
+        const void *from = K(advance)(type, src, (ptrdiff_t)(key * d));
         REAL *to = tile + key * d;
-        VEC s[NV];
 
-        for (size_t v = 0; v < NV; v++)
-            s[v] = V(load)(scale + key + v * LANES);
         for (size_t c = 0; c < d; c++) {
-            K(prefetch)(ATTN_I8, from, (ptrdiff_t)(TILE * d + c * PANEL), 1); /* the next tile */
+            VEC x[NV];
+
+            K(load_step)(NV, type, x, K(advance)(type, from, (ptrdiff_t)(c * PANEL)));
+            K(prefetch)(type, from, KEYS_AHEAD + (ptrdiff_t)(c * PANEL), PANEL);
             ATTN__UNROLL
             for (size_t v = 0; v < NV; v++) {
-                size_t at = c * PANEL + v * LANES;
-                V(store)(to + at, V(mul)(V(load_i8)(from + at), s[v]));
+                if (type == ATTN_I8)
+                    x[v] = V(mul)(x[v], V(load)((const REAL *)scale + key + v * LANES));
+                V(store)(to + c * PANEL + v * LANES, x[v]);
             }
         }
     }
+}
+
+static void K(widen_keys)(REAL *tile, attn_type type, const void *src, const float *scale, size_t d)
+{
+#if HAS_HALF
+    switch (type) {
+    case ATTN_F16:
+        K(widen_keys_typed)(ATTN_F16, tile, src, scale, d);
+        break;
+    case ATTN_BF16:
+        K(widen_keys_typed)(ATTN_BF16, tile, src, scale, d);
+        break;
+    default:
+        K(widen_keys_typed)(ATTN_I8, tile, src, scale, d);
+        break;
+    }
 #else
-    (void)tile, (void)src, (void)scale, (void)d; /* quantised keys are for float only */
+    (void)tile, (void)type, (void)src, (void)scale,
+        (void)d; /* there are narrow keys of float only */
 #endif
 }

@@ -63,6 +63,35 @@ static inline float vf_reduce_max(vf a)
 #define vf_load_bf16(p)                                                                            \
     _mm256_castsi256_ps(                                                                           \
         _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(p))), 16))
+static inline void vf_load_pairs_bf16(const void *p, vf *even, vf *odd)
+{
+    __m256i x = _mm256_loadu_si256(p);
+
+    *even = _mm256_castsi256_ps(_mm256_slli_epi32(x, 16));
+    *odd = _mm256_castsi256_ps(_mm256_and_si256(x, _mm256_set1_epi32((int)0xffff0000)));
+}
+
+static inline vf vf_swap_middle(vf a)
+{
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(a), 0xd8));
+}
+
+static inline void vf_split_pairs(vf *a, vf *b)
+{
+    vf even = _mm256_shuffle_ps(*a, *b, 0x88), odd = _mm256_shuffle_ps(*a, *b, 0xdd);
+
+    *a = vf_swap_middle(even);
+    *b = vf_swap_middle(odd);
+}
+
+static inline void vf_join_pairs(vf *a, vf *b)
+{
+    vf even = vf_swap_middle(*a), odd = vf_swap_middle(*b);
+
+    *a = _mm256_unpacklo_ps(even, odd);
+    *b = _mm256_unpackhi_ps(even, odd);
+}
+
 #define vf_store_f16(p, a)                                                                         \
     _mm_storeu_si128((void *)(p), _mm256_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT))
 

@@ -4,6 +4,9 @@
  *   type, LANES, zero set1 load store add sub mul div max min fma, gt/eq -> bits of lanes,
  *   keep(bits, v): v where the bit is set, else +0;  pick(bits, a, b): a where set, else b
  *   finite -> bits; reduce_max; transpose of LANES vectors
+ *   load_f16 load_bf16 load_i8 store_f16 store_bf16 (vf only)
+ *   load_pairs_bf16(p, &a, &b): of 2 LANES elements the even ones and the odd ones;
+ *   split_pairs(&a, &b) turns two vectors into that order, join_pairs back
  *   clamp, round, scale: y = clamp(y), n = round(y), scale(p, n) = p * 2^n, exactly 0 once 2^n
  *   vanishes; a NaN stays one
  *
@@ -53,6 +56,32 @@ typedef __m512d vd;
 #define vf_load_bf16(p)                                                                            \
     _mm512_castsi512_ps(                                                                           \
         _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(p))), 16))
+static inline void vf_load_pairs_bf16(const void *p, vf *even, vf *odd)
+{
+    __m512i x = _mm512_loadu_si512(p);
+
+    *even = _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
+    *odd = _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000)));
+}
+
+static inline void vf_split_pairs(vf *a, vf *b)
+{
+    __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    vf first = *a, second = *b;
+
+    *a = _mm512_permutex2var_ps(first, even, second);
+    *b = _mm512_permutex2var_ps(first, _mm512_add_epi32(even, _mm512_set1_epi32(1)), second);
+}
+
+static inline void vf_join_pairs(vf *a, vf *b)
+{
+    __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    vf even = *a, odd = *b;
+
+    *a = _mm512_permutex2var_ps(even, low, odd);
+    *b = _mm512_permutex2var_ps(even, _mm512_add_epi32(low, _mm512_set1_epi32(8)), odd);
+}
+
 #define vf_store_f16(p, a)                                                                         \
     _mm256_storeu_si256((void *)(p), _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT))
 

@@ -82,6 +82,31 @@ static inline uint64x2_t vd_lanes(uint64_t bits)
                      vreinterpretq_s32_f32(vaddq_f32(n, vdupq_n_f32(12583039.0f))), 23)))
 #define vf_load_f16(p) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))
 #define vf_load_bf16(p) vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16))
+
+static inline void vf_load_pairs_bf16(const void *p, vf *even, vf *odd)
+{
+    uint32x4_t x = vreinterpretq_u32_u16(vld1q_u16(p));
+
+    *even = vreinterpretq_f32_u32(vshlq_n_u32(x, 16));
+    *odd = vreinterpretq_f32_u32(vandq_u32(x, vdupq_n_u32(0xffff0000)));
+}
+
+static inline void vf_split_pairs(vf *a, vf *b)
+{
+    vf even = vuzp1q_f32(*a, *b);
+
+    *b = vuzp2q_f32(*a, *b);
+    *a = even;
+}
+
+static inline void vf_join_pairs(vf *a, vf *b)
+{
+    vf low = vzip1q_f32(*a, *b);
+
+    *b = vzip2q_f32(*a, *b);
+    *a = low;
+}
+
 #define vf_store_f16(p, a) vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a)))
 
 static inline vf vf_load_i8(const int8_t *p)

@@ -153,6 +153,30 @@ static inline vf vf_load_bf16(const uint16_t *p)
                  attn__bf16_to_f32(p[3])}};
 }
 
+static inline void vf_load_pairs_bf16(const void *src, vf *even, vf *odd)
+{
+    const uint16_t *p = src;
+
+    EACH(even->x[i] = attn__bf16_to_f32(p[2 * i]);)
+    EACH(odd->x[i] = attn__bf16_to_f32(p[2 * i + 1]);)
+}
+
+static inline void vf_split_pairs(vf *a, vf *b)
+{
+    const vf first = *a, second = *b;
+
+    *a = (vf){{first.x[0], first.x[2], second.x[0], second.x[2]}};
+    *b = (vf){{first.x[1], first.x[3], second.x[1], second.x[3]}};
+}
+
+static inline void vf_join_pairs(vf *a, vf *b)
+{
+    const vf even = *a, odd = *b;
+
+    *a = (vf){{even.x[0], odd.x[0], even.x[1], odd.x[1]}};
+    *b = (vf){{even.x[2], odd.x[2], even.x[3], odd.x[3]}};
+}
+
 static inline vf vf_load_i8(const int8_t *p)
 {
     return (vf){{p[0], p[1], p[2], p[3]}};
