@@ -225,10 +225,10 @@ static void plain_text_is_as_expected(void **state)
                "  The @@    \n"
                "_caf? --##  \n"
                " _sat ..--**\n"
-               "      T c s \n"
-               "      h a a \n"
-               "      e f t \n"
-               "        ?   \n"
+               "      T c s\n"
+               "      h a a\n"
+               "      e f t\n"
+               "        ?\n"
                "weight 0 .:-=+*#%@ 1  ' ' masked\n");
     f.kind = ATTN_FIGURE_LINES;
     check_text(&a, &f,

@@ -298,6 +298,8 @@ static void foot(screen *s, const attn__map *map, size_t left, size_t each)
             blanks(s, wide < each ? each - wide : 0);
             attn__out_done(&one, s->out);
         }
+        while (!s->out->failed && s->out->bytes[s->out->size - 1] == ' ')
+            s->out->size--;
         line_end(s);
     }
 }

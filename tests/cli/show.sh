@@ -1,0 +1,45 @@
+# attn show: weights from files, as text here; the formats themselves are tested in tests/test_viz*.c.
+. "${BASH_SOURCE%/*}/lib.sh"
+array W.npy f4 "3, 3" 1 0 0 0.25 0.75 0 0.1 0.3 0.6
+printf 'The\ncaf\xc3\xa9\n\x1b[31msat\n' >tokens.txt
+echo "--- one head"
+attn show W.npy
+echo "--- with tokens"
+attn show W.npy --tokens tokens.txt --causal --title "three words"
+echo "--- a part"
+attn show W.npy --queries 1:3 --keys 1:2 --title part
+echo "--- lines"
+attn show W.npy --kind lines --tokens tokens.txt --share 0.9 --title lines
+echo "--- several heads"
+array H.npy f4 "2, 2, 2" 1 0 0.5 0.5 0 1 1 0
+attn show H.npy --title heads
+attn show H.npy --head 1 --title one
+echo "--- colours only where asked for"
+attn show W.npy --format 256 --title x | head -3 | cat -v
+echo "--- files"
+for ending in png svg html txt; do
+    attn show W.npy --tokens tokens.txt -o map.$ending && head -c 15 map.$ending | cat -v | head -1
+    echo
+done
+attn show W.npy -o map.png && attn show W.npy --kind overlay --queries 2:3 --image map.png --patches 1,2 \
+    -o overlay.svg && grep -c '<image' overlay.svg
+echo "--- mistakes"
+fails() {
+    attn "$@"
+    echo "exit $?"
+}
+fails show
+fails show none.npy
+fails show W.npy -o map.gif
+fails show W.npy --head 1
+fails show W.npy --queries 2:9
+fails show W.npy --tokens none.txt
+printf 'a\nb\n' >two.txt
+fails show W.npy --tokens two.txt
+fails show W.npy --low 1
+fails show W.npy --kind overlay
+fails show W.npy --colours diverging --scale log
+array I.npy i4 "2, 2" 1 2 3 4
+fails show I.npy
+array ONE.npy f4 "3," 1 2 3
+fails show ONE.npy
