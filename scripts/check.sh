@@ -206,8 +206,9 @@ stage_valgrind()
 {
     scripts/deps.sh full && scripts/build.sh debug $werror -DATTN_TEST_TIMEOUT=7200 || return
     export ATTN_TEST_WRAPPER="valgrind -q --error-exitcode=99 --leak-check=full \
-        --show-leak-kinds=all --errors-for-leak-kinds=all"
-    ATTN_TEST_ARGS="--set avx2" ATTN_TEST_CASES="--cases 200" scripts/test.sh build-debug -E '^cli_' &&
+        --show-leak-kinds=all --errors-for-leak-kinds=all --suppressions=$PWD/tests/valgrind.supp"
+    ATTN_TEST_ARGS="--set avx2" ATTN_TEST_CASES="--cases 200" \
+        scripts/test.sh build-debug -E '^(cli|browser)_' &&
         ATTN_TEST_ARGS="--set scalar" ATTN_TEST_CASES="--cases 100" \
             scripts/test.sh build-debug -R '^test_(kernels|.*differential)$'
 }
