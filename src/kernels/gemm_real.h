@@ -333,6 +333,46 @@ static void K(tile)(REAL *acc, ptrdiff_t acc_stride, size_t rows, size_t n, cons
  *
  * Weights that are read once are not worth packing: they are turned in registers. */
 
+/* bf16 is turned two steps at a time, as pairs of a lane each. LANES columns; returns the steps
+ * done, all but a rest. */
+ATTN__INLINE size_t K(thin_pairs)(int mr, attn_type type, VEC *sum, const REAL *a,
+                                  ptrdiff_t a_stride, const void *src, ptrdiff_t n_stride,
+                                  size_t steps)
+{
+    size_t s = 0;
+
+#if HAS_HALF
+    for (; type == ATTN_BF16 && s + 2 * LANES <= steps; s += 2 * LANES) {
+        const char *from = K(operand_at)(type, src, (ptrdiff_t)s);
+        VEC w[LANES];
+
+        ATTN__UNROLL
+        for (int i = 0; i < LANES; i++) {
+            const char *row = K(operand_at)(type, from, i * n_stride);
+            ATTN__PREFETCH((uintptr_t)row + AHEAD);
+            w[i] = V(load_raw)(row);
+        }
+        V(transpose)(w);
+        ATTN__UNROLL
+        for (int i = 0; i < LANES; i++) {
+            const REAL *x = a + (ptrdiff_t)s + (ptrdiff_t)2 * i;
+            VEC even, odd;
+
+            V(pairs_bf16)(w[i], &even, &odd);
+            ATTN__UNROLL
+            for (int r = 0; r < mr; r++) {
+                sum[r] = V(fma)(V(set1)(x[r * a_stride]), even, sum[r]);
+                sum[r] = V(fma)(V(set1)(x[r * a_stride + 1]), odd, sum[r]);
+            }
+        }
+    }
+#else
+    (void)mr, (void)type, (void)sum, (void)a, (void)a_stride, (void)src, (void)n_stride,
+        (void)steps;
+#endif
+    return s;
+}
+
 /* n <= LANES columns, whose weights are rows in memory. */
 ATTN__INLINE void K(thin_rows)(int mr, attn_type type, REAL *acc, ptrdiff_t acc_stride, size_t n,
                                const REAL *a, ptrdiff_t a_stride, const void *src,
@@ -343,7 +383,9 @@ ATTN__INLINE void K(thin_rows)(int mr, attn_type type, REAL *acc, ptrdiff_t acc_
     ATTN__UNROLL
     for (int r = 0; r < mr; r++)
         sum[r] = V(zero)();
-    for (size_t s = 0; s < steps; s += LANES) {
+    for (size_t s = n == LANES ? K(thin_pairs)(mr, type, sum, a, a_stride, src, n_stride, steps)
+                               : 0;
+         s < steps; s += LANES) {
         const void *from = K(operand_at)(type, src, (ptrdiff_t)s);
         size_t count = steps - s < LANES ? steps - s : LANES;
         VEC w[LANES];

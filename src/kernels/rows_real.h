@@ -62,7 +62,7 @@ ATTN__INLINE void K(load_step)(int nv, attn_type type, VEC *to, const void *src)
     if (type == ATTN_BF16 && nv % 2 == 0) {
         ATTN__UNROLL
         for (int v = 0; v < nv; v += 2)
-            V(load_pairs_bf16)(K(advance)(type, src, v * LANES), &to[v], &to[v + 1]);
+            V(pairs_bf16)(V(load_raw)(K(advance)(type, src, v * LANES)), &to[v], &to[v + 1]);
         return;
     }
 #endif

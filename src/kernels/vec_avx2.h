@@ -19,6 +19,7 @@ typedef __m256d vd;
 #define vf_zero() _mm256_setzero_ps()
 #define vf_set1(x) _mm256_set1_ps(x)
 #define vf_load(p) _mm256_loadu_ps(p)
+#define vf_load_raw(p) _mm256_loadu_ps((const void *)(p))
 #define vf_store(p, a) _mm256_storeu_ps(p, a)
 #define vf_add(a, b) _mm256_add_ps(a, b)
 #define vf_sub(a, b) _mm256_sub_ps(a, b)
@@ -63,9 +64,9 @@ static inline float vf_reduce_max(vf a)
 #define vf_load_bf16(p)                                                                            \
     _mm256_castsi256_ps(                                                                           \
         _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)(p))), 16))
-static inline void vf_load_pairs_bf16(const void *p, vf *even, vf *odd)
+static inline void vf_pairs_bf16(vf pairs, vf *even, vf *odd)
 {
-    __m256i x = _mm256_loadu_si256(p);
+    __m256i x = _mm256_castps_si256(pairs);
 
     *even = _mm256_castsi256_ps(_mm256_slli_epi32(x, 16));
     *odd = _mm256_castsi256_ps(_mm256_and_si256(x, _mm256_set1_epi32((int)0xffff0000)));

@@ -5,8 +5,9 @@
  *   keep(bits, v): v where the bit is set, else +0;  pick(bits, a, b): a where set, else b
  *   finite -> bits; reduce_max; transpose of LANES vectors
  *   load_f16 load_bf16 load_i8 store_f16 store_bf16 (vf only)
- *   load_pairs_bf16(p, &a, &b): of 2 LANES elements the even ones and the odd ones;
- *   split_pairs(&a, &b) turns two vectors into that order, join_pairs back
+ *   load_raw(p): bytes as they are, which transpose may move; pairs_bf16(raw, &a, &b): of their
+ *   2 LANES bf16 the even ones and the odd ones; split_pairs(&a, &b) turns two vectors into that
+ *   order, join_pairs back
  *   clamp, round, scale: y = clamp(y), n = round(y), scale(p, n) = p * 2^n, exactly 0 once 2^n
  *   vanishes; a NaN stays one
  *
@@ -33,6 +34,7 @@ typedef __m512d vd;
 #define vf_zero() _mm512_setzero_ps()
 #define vf_set1(x) _mm512_set1_ps(x)
 #define vf_load(p) _mm512_loadu_ps(p)
+#define vf_load_raw(p) _mm512_loadu_ps((const void *)(p))
 #define vf_store(p, a) _mm512_storeu_ps(p, a)
 #define vf_add(a, b) _mm512_add_ps(a, b)
 #define vf_sub(a, b) _mm512_sub_ps(a, b)
@@ -56,9 +58,9 @@ typedef __m512d vd;
 #define vf_load_bf16(p)                                                                            \
     _mm512_castsi512_ps(                                                                           \
         _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(p))), 16))
-static inline void vf_load_pairs_bf16(const void *p, vf *even, vf *odd)
+static inline void vf_pairs_bf16(vf pairs, vf *even, vf *odd)
 {
-    __m512i x = _mm512_loadu_si512(p);
+    __m512i x = _mm512_castps_si512(pairs);
 
     *even = _mm512_castsi512_ps(_mm512_slli_epi32(x, 16));
     *odd = _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32((int)0xffff0000)));

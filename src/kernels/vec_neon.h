@@ -62,6 +62,7 @@ static inline uint64x2_t vd_lanes(uint64_t bits)
 #define vf_zero() vdupq_n_f32(0)
 #define vf_set1(x) vdupq_n_f32(x)
 #define vf_load(p) vld1q_f32(p)
+#define vf_load_raw(p) vreinterpretq_f32_u8(vld1q_u8((const void *)(p)))
 #define vf_store(p, a) vst1q_f32(p, a)
 #define vf_add(a, b) vaddq_f32(a, b)
 #define vf_sub(a, b) vsubq_f32(a, b)
@@ -83,9 +84,9 @@ static inline uint64x2_t vd_lanes(uint64_t bits)
 #define vf_load_f16(p) vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))
 #define vf_load_bf16(p) vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16))
 
-static inline void vf_load_pairs_bf16(const void *p, vf *even, vf *odd)
+static inline void vf_pairs_bf16(vf pairs, vf *even, vf *odd)
 {
-    uint32x4_t x = vreinterpretq_u32_u16(vld1q_u16(p));
+    uint32x4_t x = vreinterpretq_u32_f32(pairs);
 
     *even = vreinterpretq_f32_u32(vshlq_n_u32(x, 16));
     *odd = vreinterpretq_f32_u32(vandq_u32(x, vdupq_n_u32(0xffff0000)));

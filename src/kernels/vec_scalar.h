@@ -153,10 +153,19 @@ static inline vf vf_load_bf16(const uint16_t *p)
                  attn__bf16_to_f32(p[3])}};
 }
 
-static inline void vf_load_pairs_bf16(const void *src, vf *even, vf *odd)
+static inline vf vf_load_raw(const void *p)
 {
-    const uint16_t *p = src;
+    vf a;
 
+    memcpy(&a, p, sizeof a);
+    return a;
+}
+
+static inline void vf_pairs_bf16(vf pairs, vf *even, vf *odd)
+{
+    uint16_t p[8];
+
+    memcpy(p, &pairs, sizeof p);
     EACH(even->x[i] = attn__bf16_to_f32(p[2 * i]);)
     EACH(odd->x[i] = attn__bf16_to_f32(p[2 * i + 1]);)
 }
