@@ -372,6 +372,11 @@ typedef struct attn_forward_args {
     void *workspace; /* 64-byte aligned, attn_forward_plan's size; NULL: allocated and freed by the
                         call */
     size_t workspace_size;
+
+    attn_view dout;  /* [B, H, Tq, Dv], any type that goes with q: the derivative that attn_backward
+                        will be given; only to write delta */
+    attn_view delta; /* [B, H, Tq, 1], f32 or f64, or absent: sum_c dout * out of the unrounded
+                        result, for attn_backward when out has a half type. Needs dout */
 } attn_forward_args;
 #define ATTN_FORWARD_ARGS_INIT ATTN_INIT(attn_forward_args)
 
@@ -396,9 +401,10 @@ typedef struct attn_plan {
     size_t struct_size;
     size_t workspace_size; /* bytes to pass as workspace */
     attn_kernel_set kernels;
-    int threads;      /* workers that will take part */
-    const char *path; /* "tiled" or "split-key" */
-    char why[160];    /* one line: what decided it */
+    int threads;            /* workers that will take part */
+    const char *path;       /* "tiled" or "split-key" */
+    char why[160];          /* one line: what decided it */
+    size_t workspace_least; /* less memory that will do: the same bits, more slowly */
 } attn_plan;
 #define ATTN_PLAN_INIT ATTN_INIT(attn_plan)
 
@@ -431,6 +437,80 @@ typedef struct attn_merge_args {
  * Errors: ATTN_E_ARGUMENT (types, overlapping memory, no output), ATTN_E_SHAPE.
  * Threads: as attn_forward. */
 ATTN_API attn_status attn_merge(const attn_ctx *ctx, const attn_merge_args *args, attn_error *err);
+
+/* --- Backward ------------------------------------------------------------------------------- */
+
+/* The gradient of a tile function. `tile` is what that function was given: the logits before it.
+ * gradient[r*tile->stride + c], of the same type as the logits, holds the derivative of the loss by
+ * the logit after the function and becomes that by the logit before it. Cells that are not attended
+ * have gradient 0 and logits without meaning. Called like attn_tile_fn, with its `user`. */
+typedef void (*attn_tile_gradient_fn)(void *user, const attn_tile *tile, void *gradient);
+
+typedef struct attn_backward_args {
+    size_t struct_size;
+    const attn_forward_args *forward; /* of the call to be differentiated. q, k, v and all options
+                                       * as then; lse as it wrote it; out likewise, f32 (f64), no
+                                       * longer q's memory (may be absent if delta is given).
+                                       * `weights`, `partial`, `start` and `workspace` are ignored:
+                                       * with the lse of all keys, keys may be a part of them */
+    attn_view dout;  /* [B, H, Tq, Dv]: derivative of the loss by out; any type that goes with q */
+    attn_view delta; /* [B, H, Tq, 1] f32 or f64: sum_c dout * out, as attn_forward writes it; or
+                      * absent: computed from out */
+    attn_view dlse;  /* [B, H, Tq, 1] f32 or f64: derivative of the loss by lse; or absent: 0 */
+
+    /* Outputs, each present or absent (at least one present), overwritten. dq, dk, dv have the
+     * shapes of q, k and v, any type that goes with q. */
+    attn_view dq, dk, dv;
+    attn_view dbias; /* [B or 1, H or 1, Tq or 1, Tk or 1] f32 (f64 when all f64): by a bias of this
+                       * shape, which the call need not have: a size 1 sums. Packed: rows and columns
+                       * count from the segment's first, sizes are exactly the longest segment's */
+    attn_view dsink; /* the shape of sink, f32 (f64) */
+    attn_view dalibi; /* the shape of mask.alibi, f32 (f64) */
+
+    attn_tile_gradient_fn tile_gradient; /* needed if there is a tile function */
+
+    void *workspace; /* 64-byte aligned, of attn_backward_plan's workspace_size or, to have dq made
+                      * by a sweep of its own, at least workspace_least; NULL: allocated and freed by
+                      * the call, the smaller if there is no memory for the larger */
+    size_t workspace_size;
+} attn_backward_args;
+#define ATTN_BACKWARD_ARGS_INIT ATTN_INIT(attn_backward_args)
+
+/* Computes gradients of attn_forward. With P, O, LSE and t as at the top, drop/(1-p) = 1 without
+ * dropout, and s the logit after softcap:
+ *
+ *     dP[i,j]   = drop / (1 - p) * sum_c dout[i,c] v[j,c]
+ *     delta[i]  = sum_c dout[i,c] O[i,c]
+ *     dt        = P (dP - delta + dlse)           then the tile function's gradient, if any
+ *     ds        = dt (1 - (s / softcap)^2)        factor 1 without softcap
+ *     dq[i]     = scale sum_j ds k[j]             dk[j]  = scale sum_{h of the group, i} ds q[i]
+ *     dv[j]     = sum_{h, i} P drop / (1 - p) dout[i]
+ *     dbias     = dt, summed where dbias has size 1
+ *     dsink[h]  = sum_i e^(sink - LSE) (dlse - delta)    summed over b if the sink is one for all
+ *     dalibi[h] = -sum dt |pos_q - pos_k|                likewise
+ *
+ * P is computed again from q, k and lse; nothing of size Tq x Tk is kept. Memory: the running dq of
+ * the key heads in flight, at most 8 of them each (one for each chunk of keys), or none of that with
+ * workspace_least, which costs two of the seven matrix products more.
+ *
+ * Edges: empty rows, rows that do not exist, and keys that no row attends have gradients of exactly
+ * +0, whatever dout holds there. Values, keys, queries and dout that do not meet in an attended cell
+ * never reach one another, not even as NaN. Rows whose lse is NaN give NaN.
+ * Bits: a row of dq depends on its own row's inputs and the keys it attends, and on where their
+ * sequence begins and ends (chunks are eighths of it); dk and dv on all query rows that attend the
+ * key; never on threads, strides, workspace or (dbias, dsink and dalibi, which may sum over it, left
+ * out) batch. Repeated calls give the same bits.
+ * Accuracy: docs/numerics.md has the bounds.
+ * Errors: as attn_forward; ATTN_E_ARGUMENT also for lse absent, out of a half type without delta, a
+ * tile function without gradient, dsink without sink, dalibi without slopes, no output.
+ * Threads: as attn_forward. */
+ATTN_API attn_status attn_backward(const attn_ctx *ctx, const attn_backward_args *args,
+                                   attn_error *err);
+
+/* Fills *plan (path: "chunks" or "heads"); fails exactly when attn_backward would (memory and
+ * cancelling apart). `workspace` is ignored. */
+ATTN_API attn_status attn_backward_plan(const attn_ctx *ctx, const attn_backward_args *args,
+                                        attn_plan *plan, attn_error *err);
 
 /* --- Cache and decode ----------------------------------------------------------------------- */
 
