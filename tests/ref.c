@@ -1,6 +1,6 @@
 /* ref.c: the reference of ref.h: sizes, positions, masks and dropout here, the arithmetic of a row
- * in ref_row.h, storage types and comparison in ref_check.c. */
-#include "tests/ref.h"
+ * in ref_logits.h and ref_row.h, storage types and comparison in ref_check.c. */
+#include "tests/ref_problem.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,52 +10,10 @@
 #define SPLIT 512 /* key positions of a partial result, attn.h at attn_merge */
 #define TILE 64   /* key positions between two looks at the maximum */
 
-/* Roundings of e^x per unit of x: the difference and the product each round once, and the f32
- * nearest to log2(e) is off by 0.22 u; twice that, to stay clear of the tripwire where nothing else
- * matters. */
-#define REF_DISTANCE 4.5
-
 /* States of an output column with infinite or NaN values. */
 enum { COLUMN_NAN = 1, COLUMN_UP = 2, COLUMN_DOWN = 4, COLUMN_OPEN = 8 };
 
-/* One sequence: its rows in the buffers and where they stand. */
-typedef struct seq {
-    int64_t qb, kb;           /* batch index in q and out, in k and v */
-    int64_t q_first, tq;      /* rows of q that are the sequence's */
-    int64_t k_first, tk;      /* rows of k */
-    int64_t q_count;          /* of these exist */
-    int64_t k_start, k_count; /* of these exist, counted from k_first */
-    int64_t q_pos, k_pos;     /* position of query row 0 and of the first key that exists */
-} seq;
-
-/* One query row. */
-typedef struct row_place {
-    int64_t b, h, i;   /* as in the formulas: sequence, head, row of the sequence */
-    int64_t qb, q_row; /* in the buffers */
-    int64_t row;       /* in ref.lse */
-    int64_t pos_q;
-    int absent; /* past q_count */
-    int has_sink;
-    double sink;
-    int64_t n;        /* keys attended */
-    double roundings; /* n of docs/numerics.md, blocked by splits */
-    double lazy;      /* roundings that rescaling by up to 2^8 can add */
-    double vanish;    /* weights of this size can meet a factor that is too small for normals */
-} row_place;
-
-typedef struct problem {
-    const attn_forward_args *args;
-    const attn_mask *mask;
-    ref_options options;
-    ref *r;
-    int64_t sequences, longest_k, dk;
-    double u, tiny, denormal; /* unit roundoff; a weight too small for normals; smallest denormal */
-    seq seq;
-    unsigned char *allowed; /* [longest_k] of the row at hand */
-    double *tile;           /* [longest_k] */
-} problem;
-
-static void *get(size_t size)
+void *ref_get(size_t size)
 {
     void *memory = calloc(size ? size : 1, 1);
 
@@ -66,14 +24,9 @@ static void *get(size_t size)
     return memory;
 }
 
-static int has_view(const attn_view *view)
-{
-    return view->data != NULL;
-}
-
 /* --- Sequences and rows --------------------------------------------------------------------- */
 
-static void find_sequence(problem *p, int64_t b)
+void ref_find_sequence(problem *p, int64_t b)
 {
     const attn_mask *m = p->mask;
     seq *s = &p->seq;
@@ -96,12 +49,12 @@ static void find_sequence(problem *p, int64_t b)
     s->k_pos = m->k_offset + (m->k_offsets ? m->k_offsets[b] : 0);
 }
 
-static int64_t key_position(const problem *p, int64_t j)
+int64_t ref_key_position(const problem *p, int64_t j)
 {
     return p->seq.k_pos + (j - p->seq.k_start);
 }
 
-static row_place find_row(const problem *p, int64_t b, int64_t h, int64_t i)
+row_place ref_find_row(const problem *p, int64_t b, int64_t h, int64_t i)
 {
     const seq *s = &p->seq;
     const attn_view *sink = &p->args->sink;
@@ -117,7 +70,7 @@ static row_place find_row(const problem *p, int64_t b, int64_t h, int64_t i)
     return at;
 }
 
-static double record_value(const attn_view *view, const row_place *at, int64_t c)
+double ref_record_value(const attn_view *view, const row_place *at, int64_t c)
 {
     return ref_load(ref_at(view, at->qb, at->h, at->q_row, c), view->type);
 }
@@ -168,7 +121,7 @@ static int reach_allows(const attn_mask *m, int64_t query, int64_t key)
 static int allows(const problem *p, const row_place *at, int64_t j)
 {
     const attn_mask *m = p->mask;
-    int64_t pos_k = key_position(p, j);
+    int64_t pos_k = ref_key_position(p, j);
 
     if (!reach_allows(m, at->pos_q, pos_k))
         return 0;
@@ -180,7 +133,7 @@ static int allows(const problem *p, const row_place *at, int64_t j)
            ref_load(ref_at(&m->bias, at->b, at->h, at->i, j), m->bias.type) != -HUGE_VAL;
 }
 
-static void find_allowed(const problem *p, const row_place *at)
+void ref_find_allowed(const problem *p, const row_place *at)
 {
     const seq *s = &p->seq;
 
@@ -190,13 +143,13 @@ static void find_allowed(const problem *p, const row_place *at)
 }
 
 /* Sets what the order of the work over the attended keys says about roundings. */
-static void count_keys(const problem *p, row_place *at)
+void ref_count_keys(const problem *p, row_place *at)
 {
     int64_t tile = -1, split = -1, tiles = 0, splits = 0;
 
     at->n = 0;
     for (int64_t j = 0; j < p->seq.tk; j++) {
-        int64_t pos = key_position(p, j);
+        int64_t pos = ref_key_position(p, j);
 
         if (!p->allowed[j])
             continue;
@@ -216,11 +169,11 @@ static void count_keys(const problem *p, row_place *at)
     p->r->allowed[at->row] = at->n;
 }
 
-/* The caller's function over the row's existing keys; the logits stand in p->tile. */
-static void call_tile(const problem *p, const row_place *at)
+attn_tile ref_row_tile(const problem *p, const row_place *at)
 {
     const seq *s = &p->seq;
-    attn_tile tile = {
+
+    return (attn_tile){
         .batch = at->b,
         .head = at->h,
         .q_row = at->i,
@@ -233,8 +186,6 @@ static void call_tile(const problem *p, const row_place *at)
         .logits = p->tile + s->k_start,
         .type = ATTN_F64,
     };
-
-    p->mask->tile(p->mask->tile_user, &tile);
 }
 
 /* --- Dropout -------------------------------------------------------------------------------- */
@@ -270,12 +221,12 @@ int ref_dropped(double drop, uint64_t seed, int64_t batch, int64_t head, int64_t
     return (double)words[pos_k % 4] < floor(drop * 0x1p32);
 }
 
-static int cell_dropped(const problem *p, const row_place *at, int64_t j)
+int ref_cell_dropped(const problem *p, const row_place *at, int64_t j)
 {
     const attn_forward_args *a = p->args;
 
     return ref_dropped(a->dropout, a->dropout_seed, at->b + a->dropout_batch,
-                       at->h + a->dropout_head, at->pos_q, key_position(p, j));
+                       at->h + a->dropout_head, at->pos_q, ref_key_position(p, j));
 }
 
 /* --- Rows without ordinary numbers ---------------------------------------------------------- */
@@ -345,7 +296,7 @@ static void column_special(int state, double *out, double *bound)
 
 /* --- Entry ---------------------------------------------------------------------------------- */
 
-static void make_result(const attn_forward_args *args, ref *r)
+void ref_make_result(const attn_forward_args *args, ref *r)
 {
     size_t rows, weights;
 
@@ -356,12 +307,12 @@ static void make_result(const attn_forward_args *args, ref *r)
     r->dv = args->v.size[3];
     r->f64 = args->q.type == ATTN_F64;
     rows = (size_t)(r->batch * r->heads * r->tq);
-    r->out = get(rows * (size_t)r->dv * sizeof *r->out);
-    r->bound_out = get(rows * (size_t)r->dv * sizeof *r->out);
-    r->lse = get(rows * sizeof *r->lse);
-    r->bound_lse = get(rows * sizeof *r->lse);
-    r->max = get(rows * sizeof *r->max);
-    r->allowed = get(rows * sizeof *r->allowed);
+    r->out = ref_get(rows * (size_t)r->dv * sizeof *r->out);
+    r->bound_out = ref_get(rows * (size_t)r->dv * sizeof *r->out);
+    r->lse = ref_get(rows * sizeof *r->lse);
+    r->bound_lse = ref_get(rows * sizeof *r->lse);
+    r->max = ref_get(rows * sizeof *r->max);
+    r->allowed = ref_get(rows * sizeof *r->allowed);
     if (!has_view(&args->weights) || args->partial)
         return;
     r->wb = args->weights.size[0];
@@ -369,33 +320,47 @@ static void make_result(const attn_forward_args *args, ref *r)
     r->wq = args->weights.size[2];
     r->wk = args->weights.size[3];
     weights = (size_t)(r->wb * r->wh * r->wq * r->wk);
-    r->weights = get(weights * sizeof *r->weights);
-    r->bound_weights = get(weights * sizeof *r->weights);
+    r->weights = ref_get(weights * sizeof *r->weights);
+    r->bound_weights = ref_get(weights * sizeof *r->weights);
 }
 
-void ref_forward_with(const attn_forward_args *args, const ref_options *options, ref *r)
+problem ref_problem(const attn_forward_args *args, const ref_options *options, ref *r)
 {
     static const attn_mask no_mask;
     problem p = {
         .args = args, .mask = args->mask ? args->mask : &no_mask, .options = *options, .r = r};
 
-    make_result(args, r);
     if (p.options.denormals == 0)
         p.options.denormals = 1;
     p.dk = args->q.size[3];
+    p.group = args->k.size[1] > 0 ? args->q.size[1] / args->k.size[1] : 1;
     p.sequences = p.mask->segments > 0 ? p.mask->segments : r->batch;
     p.longest_k = args->k.size[2];
     p.u = r->f64 ? 0x1p-53 : 0x1p-24;
     p.tiny = r->f64 ? 0x1p-1020 : 0x1p-124;
     p.denormal = r->f64 ? 0x1p-1074 : 0x1p-149;
-    p.allowed = get((size_t)p.longest_k);
-    p.tile = get((size_t)p.longest_k * sizeof *p.tile);
+    p.allowed = ref_get((size_t)p.longest_k);
+    p.tile = ref_get((size_t)p.longest_k * sizeof *p.tile);
+    return p;
+}
+
+void ref_problem_free(problem *p)
+{
+    free(p->allowed);
+    free(p->tile);
+}
+
+void ref_forward_with(const attn_forward_args *args, const ref_options *options, ref *r)
+{
+    problem p;
+
+    ref_make_result(args, r);
+    p = ref_problem(args, options, r);
     if (r->f64 || options->wide)
         wide_run(&p);
     else
         double_run(&p);
-    free(p.allowed);
-    free(p.tile);
+    ref_problem_free(&p);
 }
 
 int ref_allows(const attn_forward_args *args, int64_t b, int64_t h, int64_t i, int64_t j)
@@ -404,7 +369,7 @@ int ref_allows(const attn_forward_args *args, int64_t b, int64_t h, int64_t i, i
     problem p = {.args = args, .mask = args->mask ? args->mask : &no_mask};
     row_place at = {.b = b, .h = h, .i = i};
 
-    find_sequence(&p, b);
+    ref_find_sequence(&p, b);
     at.pos_q = p.seq.q_pos + i;
     return i < p.seq.q_count && j >= p.seq.k_start && j < p.seq.k_start + p.seq.k_count &&
            allows(&p, &at, j);

@@ -30,6 +30,7 @@ typedef struct ref {
 
 typedef struct ref_options {
     int wide;         /* compute in long double whatever the types */
+    int narrow;       /* compute gradients in float: what the bounds must let through */
     int exact_scores; /* the caller vouches that the f32 logits of this data are exact */
     int merges;       /* merges of partial results beyond those at multiples of 512 positions */
     double denormals; /* factor of the bound's term for denormal results; 0 means 1 */
@@ -59,6 +60,17 @@ double ref_worst_of(const ref_worst *worst);
 /* Compares what args->out, lse and weights (those present) hold with *r. Returns the number of
  * violations and describes the first in why[0..n-1]; updates *worst (may be NULL). */
 int ref_compare(const attn_forward_args *args, const ref *r, ref_worst *worst, char *why, size_t n);
+
+/* What ref_compare does for one output: its view (absent: nothing), and values and bounds in the
+ * same order. `before`: violations found so far; *ratio rises to the worst. */
+typedef struct ref_part {
+    const char *name;
+    const attn_view *view;
+    const double *want, *bound;
+    int f64;
+} ref_part;
+
+int ref_compare_part(const ref_part *part, double *ratio, char *why, size_t n, int before);
 
 /* The same for a record of a call without sinks: out / sum and max + ln(sum) against *r, and the
  * place of max against the largest logit. */

@@ -205,15 +205,7 @@ static int check_stored(double got, double want, double bound, attn_type type, i
 
 /* --- Arrays --------------------------------------------------------------------------------- */
 
-/* What is compared: the result's view, its name, and the reference in the same order. */
-typedef struct part {
-    const char *name;
-    const attn_view *view;
-    const double *want, *bound;
-    int f64;
-} part;
-
-static int compare_part(const part *p, double *ratio, char *why, size_t n, int before)
+int ref_compare_part(const ref_part *p, double *ratio, char *why, size_t n, int before)
 {
     const int64_t *size = p->view->size;
     int64_t total = size[0] * size[1] * size[2] * size[3];
@@ -243,17 +235,17 @@ double ref_worst_of(const ref_worst *worst)
 
 int ref_compare(const attn_forward_args *args, const ref *r, ref_worst *worst, char *why, size_t n)
 {
-    const part out = {"out", &args->out, r->out, r->bound_out, r->f64};
-    const part lse = {"lse", &args->lse, r->lse, r->bound_lse, r->f64};
-    const part weights = {"weights", &args->weights, r->weights, r->bound_weights, r->f64};
+    const ref_part out = {"out", &args->out, r->out, r->bound_out, r->f64};
+    const ref_part lse = {"lse", &args->lse, r->lse, r->bound_lse, r->f64};
+    const ref_part weights = {"weights", &args->weights, r->weights, r->bound_weights, r->f64};
     ref_worst none = {0};
     int bad;
 
     if (!worst)
         worst = &none;
-    bad = compare_part(&out, &worst->out, why, n, 0);
-    bad += compare_part(&lse, &worst->lse, why, n, bad);
-    bad += compare_part(&weights, &worst->weights, why, n, bad);
+    bad = ref_compare_part(&out, &worst->out, why, n, 0);
+    bad += ref_compare_part(&lse, &worst->lse, why, n, bad);
+    bad += ref_compare_part(&weights, &worst->weights, why, n, bad);
     return bad;
 }
 

@@ -116,11 +116,17 @@ void trial_describe(const trial *t, char *text, size_t n);
 
 void trial_free(trial *t);
 
-/* Inside trial.c and trial_build.c: makes views, masks and data for the shape and options of *t;
+/* For the other parts of trials: makes views, masks and data for the shape and options of *t;
  * and whether the tile function masks a cell of row i and key row j at these positions. */
 void trial_build(trial *t);
 int tile_masks(const tile_rule *rule, const attn_tile *tile, int64_t r, int64_t c);
 void tile_apply(void *user, const attn_tile *tile);
+void tile_gradient(void *user, const attn_tile *tile, void *gradient);
+int trial_attends(const trial *t, int64_t s, int64_t h, int64_t i, int64_t j);
+
+/* A type for an array that may have one of its own, and an array laid out as the options say. */
+attn_type trial_type(trial *t);
+attn_view trial_array(trial *t, attn_type type, int64_t b, int64_t h, int64_t n, int64_t d);
 
 /* Rows of sequence s: its queries and keys, and which keys exist. */
 typedef struct trial_rows {

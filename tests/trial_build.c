@@ -7,8 +7,9 @@
 
 /* --- Tile function -------------------------------------------------------------------------- */
 
-/* Rules: relative positions with a band; a contraction by batch and head; masks by rows. */
-enum { RULE_BAND, RULE_HALVE, RULE_ROWS, RULE_COLUMNS, RULE_COUNT };
+/* Rules: relative positions with a band; contractions by batch and head, and by the logit's size;
+ * masks by rows. */
+enum { RULE_BAND, RULE_HALVE, RULE_ROWS, RULE_COLUMNS, RULE_BEND, RULE_COUNT };
 
 int tile_masks(const tile_rule *rule, const attn_tile *tile, int64_t r, int64_t c)
 {
@@ -37,7 +38,20 @@ static double tile_value(const tile_rule *rule, const attn_tile *tile, int64_t r
         return x + (double)(distance % 5) * 0.125;
     if (rule->kind == RULE_HALVE)
         return x * 0.5 + (double)tile->head * 0.25 + (double)tile->batch * 0.125;
+    if (rule->kind == RULE_BEND)
+        return 0.5 * x + 0.5 * x / sqrt(1 + x * x);
     return x;
+}
+
+/* Derivative of tile_value by x; 0 where it masks. */
+static double tile_slope(const tile_rule *rule, const attn_tile *tile, int64_t r, int64_t c,
+                         double x)
+{
+    if (tile_masks(rule, tile, r, c))
+        return 0;
+    if (rule->kind == RULE_BEND)
+        return 0.5 + 0.5 / ((1 + x * x) * sqrt(1 + x * x));
+    return rule->kind == RULE_HALVE ? 0.5 : 1;
 }
 
 void tile_apply(void *user, const attn_tile *tile)
@@ -56,6 +70,26 @@ void tile_apply(void *user, const attn_tile *tile)
                 float *cell = (float *)tile->logits + at;
 
                 *cell = (float)tile_value(rule, tile, r, c, (double)*cell);
+            }
+        }
+}
+
+void tile_gradient(void *user, const attn_tile *tile, void *gradient)
+{
+    const tile_rule *rule = user;
+
+    for (int64_t r = 0; r < tile->rows; r++)
+        for (int64_t c = 0; c < tile->cols; c++) {
+            int64_t at = r * tile->stride + c;
+
+            if (tile->type == ATTN_F64)
+                ((double *)gradient)[at] *=
+                    tile_slope(rule, tile, r, c, ((double *)tile->logits)[at]);
+            else {
+                double x = (double)((float *)tile->logits)[at];
+                float *cell = (float *)gradient + at;
+
+                *cell = (float)((double)*cell * tile_slope(rule, tile, r, c, x));
             }
         }
 }
@@ -354,7 +388,7 @@ static void build_masks(trial *t)
 
 /* --- Arrays --------------------------------------------------------------------------------- */
 
-static attn_type draw_type(trial *t)
+attn_type trial_type(trial *t)
 {
     static const attn_type types[] = {ATTN_F32, ATTN_F16, ATTN_BF16};
 
@@ -366,7 +400,7 @@ static attn_type draw_type(trial *t)
                               : types[rng_int(&t->random, 0, 2)];
 }
 
-static attn_view array(trial *t, attn_type type, int64_t b, int64_t h, int64_t n, int64_t d)
+attn_view trial_array(trial *t, attn_type type, int64_t b, int64_t h, int64_t n, int64_t d)
 {
     rng *r = &t->random;
 
@@ -383,8 +417,8 @@ static attn_view input(trial *t, int64_t h, int64_t n, int64_t d, int may_repeat
     rng *r = &t->random;
     int repeat =
         may_repeat && t->options & OPT_LAYOUTS && rng_chance(r, 12) ? (int)rng_int(r, 0, 1) : -1;
-    attn_view v =
-        array(t, draw_type(t), repeat == 0 && t->b > 0 ? 1 : t->b, repeat == 1 ? 1 : h, n, d);
+    attn_view v = trial_array(t, trial_type(t), repeat == 0 && t->b > 0 ? 1 : t->b,
+                              repeat == 1 ? 1 : h, n, d);
 
     if (repeat == 0) {
         v.size[0] = t->b;
@@ -404,24 +438,24 @@ static void build_outputs(trial *t)
     attn_type wide = t->options & OPT_F64 ? ATTN_F64 : ATTN_F32;
 
     if (t->options & OPT_PARTIAL) {
-        t->partial.out = array(t, wide, t->b, t->h, t->tq, t->dv);
-        t->partial.sum = array(t, wide, t->b, t->h, t->tq, 1);
-        t->partial.max = array(t, wide, t->b, t->h, t->tq, 1);
+        t->partial.out = trial_array(t, wide, t->b, t->h, t->tq, t->dv);
+        t->partial.sum = trial_array(t, wide, t->b, t->h, t->tq, 1);
+        t->partial.max = trial_array(t, wide, t->b, t->h, t->tq, 1);
         a->partial = &t->partial;
         return;
     }
     if (t->options & OPT_IN_PLACE)
         a->out = a->q;
     else
-        a->out = array(t, draw_type(t), t->b, t->h, t->tq, t->dv);
+        a->out = trial_array(t, trial_type(t), t->b, t->h, t->tq, t->dv);
     if (t->options & OPT_LSE)
-        a->lse = array(t, rng_chance(r, 30) ? ATTN_F64 : wide, t->b, t->h, t->tq, 1);
+        a->lse = trial_array(t, rng_chance(r, 30) ? ATTN_F64 : wide, t->b, t->h, t->tq, 1);
     if (t->options & OPT_WEIGHTS) {
         int64_t heads = rng_int(r, 1, t->h);
         attn_type type = t->options & (OPT_TYPES | OPT_F64) ? types[rng_int(r, 0, 3)] : ATTN_F32;
 
         a->weights_head = rng_int(r, 0, t->h - heads);
-        a->weights = array(t, type, t->sequences, heads, t->longest_q, t->longest_k);
+        a->weights = trial_array(t, type, t->sequences, heads, t->longest_q, t->longest_k);
     }
     if (t->options & (OPT_LSE | OPT_WEIGHTS) && !(t->options & OPT_IN_PLACE) && rng_chance(r, 5))
         memset(&a->out, 0, sizeof a->out);
@@ -575,7 +609,7 @@ static int repeats(const attn_view *v)
     return 0;
 }
 
-static int may_attend(const trial *t, int64_t s, int64_t h, int64_t i, int64_t j)
+int trial_attends(const trial *t, int64_t s, int64_t h, int64_t i, int64_t j)
 {
     const attn_mask *m = &t->mask;
     attn_tile tile = {.batch = s, .head = h, .q_row = i, .k_row = j};
@@ -623,7 +657,7 @@ static void poison(trial *t)
 
                 for (int64_t h = hk * t->group; h < (hk + 1) * t->group; h++)
                     for (int64_t i = 0; i < rows.tq; i++) {
-                        if (may_attend(t, s, h, i, j))
+                        if (trial_attends(t, s, h, i, j))
                             used = 1;
                         else if (!ref_allows(&t->args, s, h, i, j))
                             poison_bias(t, s, h, i, j);
@@ -643,9 +677,9 @@ static void build_start(trial *t)
     attn_type type = t->options & OPT_F64 ? ATTN_F64 : ATTN_F32;
     attn_partial *p = &t->start;
 
-    p->out = array(t, type, t->b, t->h, t->tq, t->dv);
-    p->sum = array(t, type, t->b, t->h, t->tq, 1);
-    p->max = array(t, type, t->b, t->h, t->tq, 1);
+    p->out = trial_array(t, type, t->b, t->h, t->tq, t->dv);
+    p->sum = trial_array(t, type, t->b, t->h, t->tq, 1);
+    p->max = trial_array(t, type, t->b, t->h, t->tq, 1);
     for (int64_t b = 0; b < t->b; b++)
         for (int64_t h = 0; h < t->h; h++)
             for (int64_t i = 0; i < t->tq; i++) {
