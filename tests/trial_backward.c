@@ -118,11 +118,9 @@ static void build_inputs(backward_trial *x)
     attn_type wide = t->options & OPT_F64 ? ATTN_F64 : ATTN_F32;
 
     x->forward = t->args;
-    if (x->extras & EXTRA_DELTA || x->forward.out.type == ATTN_F16 ||
+    if (x->extras & EXTRA_NO_OUT || x->forward.out.type == ATTN_F16 ||
         x->forward.out.type == ATTN_BF16)
         x->extras |= EXTRA_DELTA;
-    else
-        x->extras &= ~(uint32_t)EXTRA_NO_OUT;
     x->args.struct_size = sizeof x->args;
     x->args.forward = &x->forward;
     x->args.dout = trial_array(t, trial_type(t), t->b, t->h, t->tq, t->dv);
@@ -190,9 +188,8 @@ static void build(backward_trial *x)
         poison_empty_rows(x);
     if (t->gen == GEN_SPECIAL && rng_chance(&t->random, 50))
         spoil_derivative(x);
-    x->forward.out.data = t->args.out.data;
     ref_backward(&x->args, &t->how, &x->want);
-    if (x->extras & EXTRA_NO_OUT && x->extras & EXTRA_DELTA)
+    if (x->extras & EXTRA_NO_OUT)
         memset(&x->forward.out, 0, sizeof x->forward.out);
 }
 
