@@ -462,16 +462,16 @@ typedef struct attn_backward_args {
      * shapes of q, k and v, any type that goes with q. */
     attn_view dq, dk, dv;
     attn_view dbias; /* [B or 1, H or 1, Tq or 1, Tk or 1] f32 (f64 when all f64): by a bias of this
-                       * shape, which the call need not have: a size 1 sums. Packed: rows and columns
-                       * count from the segment's first, sizes are exactly the longest segment's */
+                      * shape, which the call need not have: a size 1 sums. Packed: rows and columns
+                      * count from the segment's first, sizes are the longest segment's or 1 */
     attn_view dsink; /* the shape of sink, f32 (f64) */
     attn_view dalibi; /* the shape of mask.alibi, f32 (f64) */
 
     attn_tile_gradient_fn tile_gradient; /* needed if there is a tile function */
 
-    void *workspace; /* 64-byte aligned, of attn_backward_plan's workspace_size or, to have dq made
-                      * by a sweep of its own, at least workspace_least; NULL: allocated and freed by
-                      * the call, the smaller if there is no memory for the larger */
+    void *workspace; /* 64-byte aligned, of attn_backward_plan's workspace_size, or at least its
+                      * workspace_least, to have dq made by a sweep of its own; NULL: allocated and
+                      * freed by the call, the smaller if there is no memory for the larger */
     size_t workspace_size;
 } attn_backward_args;
 #define ATTN_BACKWARD_ARGS_INIT ATTN_INIT(attn_backward_args)
@@ -490,16 +490,16 @@ typedef struct attn_backward_args {
  *     dalibi[h] = -sum dt |pos_q - pos_k|                likewise
  *
  * P is computed again from q, k and lse; nothing of size Tq x Tk is kept. Memory: the running dq of
- * the key heads in flight, at most 8 of them each (one for each chunk of keys), or none of that with
- * workspace_least, which costs two of the seven matrix products more.
+ * the key heads in flight, at most 8 of them each (one for each chunk of keys), or none of that
+ * with workspace_least, which costs seven matrix products instead of five.
  *
  * Edges: empty rows, rows that do not exist, and keys that no row attends have gradients of exactly
- * +0, whatever dout holds there. Values, keys, queries and dout that do not meet in an attended cell
- * never reach one another, not even as NaN. Rows whose lse is NaN give NaN.
+ * +0, whatever dout holds there. Values, keys, queries and dout that do not meet in an attended
+ * cell never reach one another, not even as NaN. Rows whose lse is NaN give NaN.
  * Bits: a row of dq depends on its own row's inputs and the keys it attends, and on where their
  * sequence begins and ends (chunks are eighths of it); dk and dv on all query rows that attend the
- * key; never on threads, strides, workspace or (dbias, dsink and dalibi, which may sum over it, left
- * out) batch. Repeated calls give the same bits.
+ * key; never on threads, strides, workspace or, but for dbias, dsink and dalibi, which may sum over
+ * it, batch. Repeated calls give the same bits.
  * Accuracy: docs/numerics.md has the bounds.
  * Errors: as attn_forward; ATTN_E_ARGUMENT also for lse absent, out of a half type without delta, a
  * tile function without gradient, dsink without sink, dalibi without slopes, no output.

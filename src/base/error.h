@@ -17,4 +17,12 @@ attn_status attn__fail_system(attn_error *err, uint64_t offset, const char *what
 /* The failure `inner` again, with the path (of a long one its end) in front of the text. */
 attn_status attn__fail_path(attn_error *err, const char *path, const attn_error *inner);
 
+/* Returns from the calling function with the status of a call that failed. */
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        attn_status status_ = (call);                                                              \
+        if (status_ != ATTN_OK)                                                                    \
+            return status_;                                                                        \
+    } while (0)
+
 #endif

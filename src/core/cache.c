@@ -14,13 +14,6 @@
 #include <math.h>
 #include <string.h>
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        attn_status status_ = (call);                                                              \
-        if (status_ != ATTN_OK)                                                                    \
-            return status_;                                                                        \
-    } while (0)
-
 enum { TILE = attn__tile };
 
 /* Where a position lies: the block (a sequence, or a page) and the row within. */

@@ -10,17 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        attn_status status_ = (call);                                                              \
-        if (status_ != ATTN_OK)                                                                    \
-            return status_;                                                                        \
-    } while (0)
-
 /* Positions and offsets stay this far from the ends of int64, so that sums of two cannot wrap. */
 #define POSITION_LIMIT (INT64_C(1) << 60)
-
-enum { MAX_SIZE_BITS = 48 };
 
 attn_status attn__copy_struct(void *to, size_t known, const void *from, const char *what,
                               attn_error *err)
@@ -44,131 +35,8 @@ attn_status attn__copy_struct(void *to, size_t known, const void *from, const ch
     return ATTN_OK;
 }
 
-bool attn__is_float(attn_type type)
-{
-    return type == ATTN_F32 || type == ATTN_F16 || type == ATTN_BF16 || type == ATTN_F64;
-}
-
-bool attn__present(const attn_view *view)
-{
-    static const attn_view none;
-
-    return view->data != NULL || memcmp(view->size, none.size, sizeof none.size) != 0;
-}
-
-/* First and last byte a view touches; empty views give an empty range. */
-static void byte_range(const attn_view *view, uintptr_t *low, uintptr_t *high)
-{
-    int64_t below = 0, above = 0, size = (int64_t)attn_type_size(view->type);
-
-    *low = *high = (uintptr_t)view->data;
-    for (int i = 0; i < 4; i++) {
-        int64_t reach;
-        if (view->size[i] == 0)
-            return;
-        reach = (view->size[i] - 1) * view->stride[i];
-        if (reach < 0)
-            below += reach;
-        else
-            above += reach;
-    }
-    *low = (uintptr_t)view->data + (uintptr_t)(below * size);
-    *high = (uintptr_t)view->data + (uintptr_t)((above + 1) * size);
-}
-
-/* The offsets of a view, in bytes, must be far from wrapping. */
-static bool reach_fits(const attn_view *view)
-{
-    size_t sum = attn_type_size(view->type), reach;
-
-    for (int i = 0; i < 4; i++) {
-        uint64_t stride =
-            view->stride[i] < 0 ? 0 - (uint64_t)view->stride[i] : (uint64_t)view->stride[i];
-        if (view->size[i] <= 1)
-            continue;
-        if (!attn__mul((size_t)(view->size[i] - 1), stride, &reach) ||
-            !attn__mul(reach, attn_type_size(view->type), &reach) || !attn__add(sum, reach, &sum) ||
-            sum > (size_t)PTRDIFF_MAX)
-            return false;
-    }
-    return true;
-}
-
-/* Outputs: sorted by stride, each dimension must step over all that the smaller ones cover. */
-static bool overlaps_itself(const attn_view *view)
-{
-    int order[4] = {0, 1, 2, 3};
-    uint64_t stride[4], covered = 1;
-
-    for (int i = 0; i < 4; i++)
-        stride[i] = view->stride[i] < 0 ? 0 - (uint64_t)view->stride[i] : (uint64_t)view->stride[i];
-    for (int i = 1; i < 4; i++)
-        for (int j = i; j > 0 && stride[order[j]] < stride[order[j - 1]]; j--) {
-            int swap = order[j];
-            order[j] = order[j - 1];
-            order[j - 1] = swap;
-        }
-    for (int i = 0; i < 4; i++) {
-        int64_t size = view->size[order[i]];
-        if (size <= 1)
-            continue;
-        if (stride[order[i]] < covered)
-            return true;
-        covered += (uint64_t)(size - 1) * stride[order[i]];
-    }
-    return false;
-}
-
-attn_status attn__check_view(const attn_view *view, const char *what, bool output, attn_error *err)
-{
-    static const char *const axis[] = {"batch", "heads", "rows", "columns"};
-    size_t size = attn_type_size(view->type);
-    bool empty = false;
-
-    if (size == 0)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: type %d is not in attn_type", what,
-                          (int)view->type);
-    for (int i = 0; i < 4; i++) {
-        if (view->size[i] < 0 || view->size[i] > INT64_C(1) << MAX_SIZE_BITS)
-            return attn__fail(err, ATTN_E_SHAPE, 0, "%s: %s = %lld, expected 0 .. 2^%d", what,
-                              axis[i], (long long)view->size[i], MAX_SIZE_BITS);
-        empty |= view->size[i] == 0;
-    }
-    if (empty)
-        return ATTN_OK;
-    if (!view->data)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: data is NULL but no size is 0", what);
-    if ((uintptr_t)view->data % size != 0)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0,
-                          "%s: data is not aligned to its element (%s, %zu bytes)", what,
-                          attn_type_name(view->type), size);
-    if (!reach_fits(view))
-        return attn__fail(err, ATTN_E_SHAPE, 0, "%s: sizes times strides exceed the address space",
-                          what);
-    if (output && overlaps_itself(view))
-        return attn__fail(
-            err, ATTN_E_ARGUMENT, 0,
-            "%s: elements overlap (an output needs strides that step over one another)", what);
-    return ATTN_OK;
-}
-
-attn_status attn__check_size(const attn_view *view, const char *what, int64_t b, int64_t h,
-                             int64_t i, int64_t j, attn_error *err)
-{
-    const int64_t *s = view->size;
-
-    if (s[0] == b && s[1] == h && s[2] == i && s[3] == j)
-        return ATTN_OK;
-    return attn__fail(err, ATTN_E_SHAPE, 0,
-                      "%s: shape [%lld, %lld, %lld, %lld], expected [%lld, %lld, %lld, %lld]", what,
-                      (long long)s[0], (long long)s[1], (long long)s[2], (long long)s[3],
-                      (long long)b, (long long)h, (long long)i, (long long)j);
-}
-
-/* A view whose sizes may each be 1 instead of the full one, and (packed batches) whose rows and
- * columns may exceed what is needed. */
-static attn_status check_broadcast(const attn_view *view, const char *what, const int64_t full[4],
-                                   bool packed, attn_error *err)
+attn_status attn__check_broadcast(const attn_view *view, const char *what, const int64_t full[4],
+                                  bool packed, attn_error *err)
 {
     static const char *const axis[] = {"batch", "heads", "rows", "columns"};
 
@@ -183,8 +51,8 @@ static attn_status check_broadcast(const attn_view *view, const char *what, cons
     return ATTN_OK;
 }
 
-static attn_status check_tensor(const attn_view *view, const char *what, bool output,
-                                attn_error *err)
+attn_status attn__check_tensor(const attn_view *view, const char *what, bool output,
+                               attn_error *err)
 {
     TRY(attn__check_view(view, what, output, err));
     if (!attn__is_float(view->type))
@@ -206,11 +74,10 @@ static attn_status check_types(const attn__problem *p, attn_error *err)
     return ATTN_OK;
 }
 
-/* [B or 1, H, 1, 1] numbers: sinks and slopes. */
-static attn_status check_per_head(const attn__problem *p, const attn_view *view, const char *what,
-                                  bool half, attn_error *err)
+attn_status attn__check_per_head(const attn__problem *p, const attn_view *view, const char *what,
+                                 bool half, bool output, attn_error *err)
 {
-    TRY(check_tensor(view, what, false, err));
+    TRY(attn__check_tensor(view, what, output, err));
     if ((view->type == ATTN_F64) != p->f64 || (!half && view->type != ATTN_F32 && !p->f64))
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: type %s, expected %s", what,
                           attn_type_name(view->type),
@@ -222,9 +89,8 @@ static attn_status check_per_head(const attn__problem *p, const attn_view *view,
     return attn__check_size(view, what, 1, (int64_t)p->heads, 1, 1, err);
 }
 
-/* lse, and the max and sum of partial records. */
-static attn_status check_row_output(const attn__problem *p, const attn_view *view, const char *what,
-                                    bool output, bool either, attn_error *err)
+attn_status attn__check_row_output(const attn__problem *p, const attn_view *view, const char *what,
+                                   bool output, bool either, attn_error *err)
 {
     TRY(attn__check_view(view, what, output, err));
     if (view->type != (p->f64 ? ATTN_F64 : ATTN_F32) &&
@@ -251,9 +117,9 @@ static attn_status check_partial(const attn__problem *p, const attn_partial *par
     TRY(attn__check_size(&partial->out, name, p->args.q.size[0], (int64_t)p->heads,
                          p->args.q.size[2], (int64_t)p->dv, err));
     snprintf(name, sizeof name, "%s.max", what);
-    TRY(check_row_output(p, &partial->max, name, output, false, err));
+    TRY(attn__check_row_output(p, &partial->max, name, output, false, err));
     snprintf(name, sizeof name, "%s.sum", what);
-    return check_row_output(p, &partial->sum, name, output, false, err);
+    return attn__check_row_output(p, &partial->sum, name, output, false, err);
 }
 
 static attn_status check_prefix_sums(const int64_t *starts, int64_t segments, int64_t last,
@@ -419,17 +285,17 @@ static attn_status check_mask(attn__problem *p, attn_error *err)
                 err, ATTN_E_ARGUMENT, 0,
                 "mask.keep: type %s, expected u8 or bool (numbers to be added go to mask.bias)",
                 attn_type_name(m->keep.type));
-        TRY(check_broadcast(&m->keep, "mask.keep", full, m->segments > 0, err));
+        TRY(attn__check_broadcast(&m->keep, "mask.keep", full, m->segments > 0, err));
     }
     if (p->has_bias) {
-        TRY(check_tensor(&m->bias, "mask.bias", false, err));
+        TRY(attn__check_tensor(&m->bias, "mask.bias", false, err));
         if ((m->bias.type == ATTN_F64) != p->f64)
             return attn__fail(err, ATTN_E_ARGUMENT, 0, "mask.bias: type %s with q of type %s",
                               attn_type_name(m->bias.type), attn_type_name(p->args.q.type));
-        TRY(check_broadcast(&m->bias, "mask.bias", full, m->segments > 0, err));
+        TRY(attn__check_broadcast(&m->bias, "mask.bias", full, m->segments > 0, err));
     }
     if (p->has_alibi)
-        TRY(check_per_head(p, &m->alibi, "mask.alibi", true, err));
+        TRY(attn__check_per_head(p, &m->alibi, "mask.alibi", true, false, err));
     if (m->blocks.start)
         TRY(check_blocks(p, err));
     return ATTN_OK;
@@ -459,10 +325,10 @@ static attn_status check_inputs(attn__problem *p, attn_error *err)
 {
     const attn_view *q = &p->args.q, *k = &p->k, *v = &p->v;
 
-    TRY(check_tensor(q, "q", false, err));
+    TRY(attn__check_tensor(q, "q", false, err));
     if (!p->cache) { /* a cache has seen to its own */
-        TRY(check_tensor(k, "k", false, err));
-        TRY(check_tensor(v, "v", false, err));
+        TRY(attn__check_tensor(k, "k", false, err));
+        TRY(attn__check_tensor(v, "v", false, err));
     }
     p->f64 = q->type == ATTN_F64;
     p->heads = (size_t)q->size[1];
@@ -498,23 +364,25 @@ static attn_status check_outputs(attn__problem *p, attn_error *err)
 {
     attn_forward_args *a = &p->args;
 
-    if (!p->has_out && !p->has_lse && !p->has_weights && !a->partial)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0,
-                          "out: absent, and no other output (lse, weights, partial) is asked for");
+    if (!p->has_out && !p->has_lse && !p->has_weights && !p->has_delta && !a->partial)
+        return attn__fail(
+            err, ATTN_E_ARGUMENT, 0,
+            "out: absent, and no other output (lse, weights, delta, partial) is asked "
+            "for");
     if (a->partial && (p->has_out || p->has_lse || p->has_weights))
         return attn__fail(err, ATTN_E_ARGUMENT, 0,
                           "partial: excludes out, lse and weights (attn_merge makes them)");
     if (a->partial && p->has_sink)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "sink: enters at the merge, not in a partial");
     if (p->has_out) {
-        TRY(check_tensor(&a->out, "out", true, err));
+        TRY(attn__check_tensor(&a->out, "out", true, err));
         TRY(attn__check_size(&a->out, "out", a->q.size[0], a->q.size[1], a->q.size[2],
                              (int64_t)p->dv, err));
     }
     if (p->has_lse)
-        TRY(check_row_output(p, &a->lse, "lse", true, true, err));
+        TRY(attn__check_row_output(p, &a->lse, "lse", true, true, err));
     if (p->has_weights) {
-        TRY(check_tensor(&a->weights, "weights", true, err));
+        TRY(attn__check_tensor(&a->weights, "weights", true, err));
         if (a->weights_head < 0 || a->weights.size[1] > (int64_t)p->heads - a->weights_head)
             return attn__fail(
                 err, ATTN_E_SHAPE, 0,
@@ -531,95 +399,40 @@ static attn_status check_outputs(attn__problem *p, attn_error *err)
         p->start = *a->start;
         TRY(check_partial(p, &p->start, "start", false, err));
     }
+    if (p->has_delta) {
+        if (a->partial)
+            return attn__fail(err, ATTN_E_ARGUMENT, 0, "delta: not with partial");
+        TRY(attn__check_row_output(p, &a->delta, "delta", true, true, err));
+        TRY(attn__check_tensor(&a->dout, "dout", false, err));
+        TRY(attn__check_size(&a->dout, "dout", a->q.size[0], a->q.size[1], a->q.size[2],
+                             (int64_t)p->dv, err));
+        if ((a->dout.type == ATTN_F64) != p->f64)
+            return attn__fail(err, ATTN_E_ARGUMENT, 0, "dout: type %s with q of type %s",
+                              attn_type_name(a->dout.type), attn_type_name(a->q.type));
+    }
     if (p->has_sink)
-        TRY(check_per_head(p, &a->sink, "sink", false, err));
+        TRY(attn__check_per_head(p, &a->sink, "sink", false, false, err));
     return ATTN_OK;
-}
-
-/* Whether two views of the same strides, the second `distance` elements after the first, have an
- * element in common: whether distance is a sum of delta * stride with each delta between the index
- * ranges. The strides of an output step over one another, so from the largest down only the two
- * multiples next to what is left can do. */
-static bool meet(const attn_view *a, const attn_view *b, const int order[4], int depth,
-                 int64_t distance)
-{
-    int axis;
-    int64_t stride, quotient;
-
-    if (depth == 4)
-        return distance == 0;
-    axis = order[depth];
-    stride = a->stride[axis];
-    if (stride == 0 || (a->size[axis] == 1 && b->size[axis] == 1))
-        return meet(a, b, order, depth + 1, distance);
-    quotient = distance / stride;
-    for (int64_t delta = quotient - 1; delta <= quotient + 1; delta++)
-        if (delta > -b->size[axis] && delta < a->size[axis] &&
-            meet(a, b, order, depth + 1, distance - delta * stride))
-            return true;
-    return false;
-}
-
-static uint64_t magnitude(int64_t x)
-{
-    return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
-}
-
-bool attn__clash(const attn_view *output, const attn_view *other, bool may_equal)
-{
-    uintptr_t low1, high1, low2, high2;
-    int order[4] = {0, 1, 2, 3};
-    ptrdiff_t bytes, size = (ptrdiff_t)attn_type_size(output->type);
-    attn_view both = *output;
-
-    if (!attn__present(output) || !attn__present(other))
-        return false;
-    byte_range(output, &low1, &high1);
-    byte_range(other, &low2, &high2);
-    if (low1 == high1 || low2 == high2 || high1 <= low2 || high2 <= low1)
-        return false;
-    if (attn_type_size(output->type) != attn_type_size(other->type) ||
-        memcmp(output->stride, other->stride, sizeof output->stride) != 0)
-        return true;
-    if (output->data == other->data)
-        return !(may_equal && output->type == other->type);
-    bytes = (ptrdiff_t)((uintptr_t)other->data - (uintptr_t)output->data);
-    if (bytes % size != 0)
-        return true;
-    /* The argument of meet needs strides that step over the larger of the two in each axis. */
-    for (int i = 0; i < 4; i++)
-        both.size[i] = other->size[i] > both.size[i] ? other->size[i] : both.size[i];
-    if (overlaps_itself(&both))
-        return true;
-    for (int i = 1; i < 4; i++) /* largest stride first */
-        for (int j = i;
-             j > 0 && magnitude(output->stride[order[j]]) > magnitude(output->stride[order[j - 1]]);
-             j--) {
-            int swap = order[j];
-            order[j] = order[j - 1];
-            order[j - 1] = swap;
-        }
-    return meet(output, other, order, 0, bytes / size);
 }
 
 static attn_status check_overlap(const attn__problem *p, attn_error *err)
 {
     const attn_forward_args *a = &p->args;
-    const attn_view *output[] = {&a->out,         &a->lse,         &a->weights,
+    const attn_view *output[] = {&a->out,         &a->lse,         &a->weights,    &a->delta,
                                  &p->partial.out, &p->partial.max, &p->partial.sum};
-    static const char *const output_name[] = {"out",         "lse",         "weights",
+    static const char *const output_name[] = {"out",         "lse",         "weights",    "delta",
                                               "partial.out", "partial.max", "partial.sum"};
-    const attn_view *input[] = {&a->q,         &p->k,         &p->v,          &a->sink,
-                                &p->mask.keep, &p->mask.bias, &p->mask.alibi, &p->start.out,
-                                &p->start.max, &p->start.sum};
-    static const char *const input_name[] = {"q",         "k",         "v",          "sink",
-                                             "mask.keep", "mask.bias", "mask.alibi", "start.out",
-                                             "start.max", "start.sum"};
+    const attn_view *input[] = {&a->q,         &p->k,         &p->v,         &a->sink,
+                                &a->dout,      &p->mask.keep, &p->mask.bias, &p->mask.alibi,
+                                &p->start.out, &p->start.max, &p->start.sum};
+    static const char *const input_name[] = {"q",         "k",         "v",         "sink",
+                                             "dout",      "mask.keep", "mask.bias", "mask.alibi",
+                                             "start.out", "start.max", "start.sum"};
 
     for (size_t i = 0; i < sizeof output / sizeof *output; i++) {
         for (size_t j = 0; j < sizeof input / sizeof *input; j++) {
             /* out over q; a record continued in place */
-            bool may_equal = (i == 0 && j == 0 && p->d == p->dv) || (i >= 3 && j == i + 4);
+            bool may_equal = (i == 0 && j == 0 && p->d == p->dv) || (i >= 4 && j == i + 4);
             if (attn__clash(output[i], input[j], may_equal))
                 return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: overlaps %s", output_name[i],
                                   input_name[j]);
@@ -630,14 +443,6 @@ static attn_status check_overlap(const attn__problem *p, attn_error *err)
                                   output_name[j]);
     }
     return ATTN_OK;
-}
-
-/* Strides of axes of size 1 may be anything; replaced, so that no address is computed from them. */
-static void tame(attn_view *view)
-{
-    for (int i = 0; i < 4; i++)
-        if (view->size[i] <= 1)
-            view->stride[i] = i == 3;
 }
 
 static bool repeats(const attn_view *view, int axis)
@@ -673,6 +478,7 @@ attn_status attn__problem_init(attn__problem *p, const attn_ctx *ctx, const attn
     p->has_out = attn__present(&a->out);
     p->has_lse = attn__present(&a->lse);
     p->has_weights = attn__present(&a->weights);
+    p->has_delta = attn__present(&a->delta);
     TRY(check_inputs(p, err));
     TRY(check_types(p, err));
     TRY(check_batch(p, err));
@@ -680,11 +486,12 @@ attn_status attn__problem_init(attn__problem *p, const attn_ctx *ctx, const attn
     TRY(check_mask(p, err));
     TRY(check_outputs(p, err));
     TRY(check_overlap(p, err));
-    tame(&a->q);
-    tame(&a->out);
+    attn__tame(&a->q);
+    attn__tame(&a->out);
+    attn__tame(&a->dout);
     if (!cache) { /* blocks of a cache have rows behind sizes of 1 */
-        tame(&p->k);
-        tame(&p->v);
+        attn__tame(&p->k);
+        attn__tame(&p->v);
     }
     p->keep_repeats = p->has_keep && repeats(&p->mask.keep, 1) && repeats(&p->mask.keep, 2);
     p->masks_cells = p->has_keep || p->mask.blocks.start;

@@ -1,9 +1,11 @@
-/* engine.c: instances of engine_real.h, and what does not depend on the kind of number. */
+/* engine.c: instances of engine_real.h and backward_real.h, and what does not depend on the kind of
+ * number. */
 #include "src/core/engine.h"
 
 #include "src/base/compiler.h"
 #include "src/base/ctx.h"
 #include "src/base/platform.h"
+#include "src/core/backward.h"
 #include "src/core/cache.h"
 
 #include <math.h>
@@ -72,11 +74,25 @@ static int highest(uint64_t bits)
 #define REAL_NAME f32
 #include "src/core/engine_real.h"
 
+#include "src/core/backward_real.h"
+
+#undef REAL
+#undef E
+#undef REAL_TYPE
+#undef REAL_NAME
+
 #define REAL double
 #define E(name) name##_f64
 #define REAL_TYPE ATTN_F64
 #define REAL_NAME f64
 #include "src/core/engine_real.h"
+
+#include "src/core/backward_real.h"
+
+#undef REAL
+#undef E
+#undef REAL_TYPE
+#undef REAL_NAME
 
 size_t attn__scratch_size(const attn__problem *p, const attn__layout *l)
 {

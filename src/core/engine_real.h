@@ -55,15 +55,26 @@ static uint64_t E(add_bias)(E(work) * w, size_t r, REAL *s, size_t c0, size_t c1
     return w->k->add_bias(s, w->bias, c0, c1);
 }
 
-/* Calls the caller's tile function on rows r0 .. r0+n-1, which follow one another in one head. */
-static void E(call_tile)(E(work) * w, size_t r0, size_t n, REAL *s, uint64_t *allow, size_t c0,
-                         size_t c1)
+/* How many of the `most` rows from r on follow one another in one head. */
+static size_t E(neighbours)(const E(work) * w, size_t r, size_t most)
 {
-    const attn__problem *p = w->p;
+    size_t n = 1;
+
+    while (n < most && w->head[r + n] == w->head[r] && w->row[r + n] == w->row[r] + (int64_t)n)
+        n++;
+    return n;
+}
+
+/* What the caller's tile function is told of rows r0 .. r0+n-1, which follow one another in one
+ * head: their cells in columns c0..c1-1 that hold keys. */
+static attn_tile E(describe_tile)(const E(work) * w, size_t r0, size_t n, REAL *s, size_t c0,
+                                  size_t c1)
+{
     const E(tile) *t = &w->tile;
     int64_t first = t->first > (int)c0 ? t->first : (int)c0;
     int64_t end = t->end < (int)c1 ? t->end : (int)c1;
-    attn_tile tile = {
+
+    return (attn_tile){
         .batch = (int64_t)w->b,
         .head = (int64_t)w->head[r0],
         .q_row = w->row[r0],
@@ -76,6 +87,14 @@ static void E(call_tile)(E(work) * w, size_t r0, size_t n, REAL *s, uint64_t *al
         .logits = s + first,
         .type = REAL_TYPE,
     };
+}
+
+/* Calls the caller's tile function on these rows. */
+static void E(call_tile)(E(work) * w, size_t r0, size_t n, REAL *s, uint64_t *allow, size_t c0,
+                         size_t c1)
+{
+    const attn__problem *p = w->p;
+    attn_tile tile = E(describe_tile)(w, r0, n, s, c0, c1);
 
     p->mask.tile(p->mask.tile_user, &tile);
     for (size_t r = 0; r < n; r++)
@@ -91,6 +110,8 @@ static void E(change_scores)(E(work) * w, size_t g, size_t mr, uint64_t *allow, 
 
     if (p->args.softcap > 0)
         w->k->softcap(w->s, mr, c0, c1, (REAL)p->args.softcap);
+    if (w->capped)
+        memcpy(w->capped, w->s, mr * attn__tile * sizeof *w->s);
     for (size_t r = 0; r < mr; r++) {
         REAL *s = w->s + r * attn__tile;
         if (p->has_bias)
@@ -100,11 +121,10 @@ static void E(change_scores)(E(work) * w, size_t g, size_t mr, uint64_t *allow, 
                             (REAL)attn__read(&m->alibi, (int64_t)w->b, (int64_t)w->head[g + r], 0),
                             (REAL)(w->seq.q_pos + w->row[g + r] - w->tile.pos));
     }
+    if (w->untiled)
+        memcpy(w->untiled, w->s, mr * attn__tile * sizeof *w->s);
     for (size_t r = 0; m->tile && r < mr;) {
-        size_t n = 1;
-        while (r + n < mr && w->head[g + r + n] == w->head[g + r] &&
-               w->row[g + r + n] == w->row[g + r] + (int64_t)n)
-            n++;
+        size_t n = E(neighbours)(w, g + r, mr - r);
         E(call_tile)(w, g + r, n, w->s + r * attn__tile, allow + r, c0, c1);
         r += n;
     }
@@ -330,12 +350,11 @@ static void E(set_ranges)(E(work) * w)
     }
 }
 
-/* Rows r0 .. of the key head: query head, row, visible keys, scaled query. */
-static void E(set_rows)(E(work) * w, size_t r0, size_t rows)
+/* Rows r0 .. of the key head: query head, row, visible keys. */
+static void E(place_rows)(E(work) * w, size_t r0, size_t rows)
 {
     const attn__problem *p = w->p;
     size_t per_head = (size_t)w->seq.rows;
-
     bool moves = p->mask.causal || p->mask.window;
     size_t head = w->key_head * p->group + r0 / per_head;
     int64_t row = (int64_t)(r0 % per_head), low = 0, high = 0;
@@ -354,15 +373,30 @@ static void E(set_rows)(E(work) * w, size_t r0, size_t rows)
         }
     }
     E(set_ranges)(w);
-    for (size_t r = 0; r < rows;) { /* up to the end of a head, rows are a stride apart */
-        size_t n = per_head - (size_t)w->row[r];
-        n = n < rows - r ? n : rows - r;
+}
+
+/* The rows of `view` that belong to the rows at hand, widened, times a factor. */
+static void E(load_block)(const E(work) * w, REAL *to, const attn_view *view, size_t cols,
+                          size_t padded, REAL factor)
+{
+    for (size_t r = 0; r < w->rows;) { /* up to the end of a head, rows are a stride apart */
+        size_t n = (size_t)(w->seq.rows - w->row[r]);
+
+        n = n < w->rows - r ? n : w->rows - r;
         w->k->load_rows(
-            w->q + r * p->d, (ptrdiff_t)p->d, n, p->args.q.type,
-            attn__cell(&p->args.q, w->seq.q_batch, (int64_t)w->head[r], w->seq.q_row + w->row[r]),
-            p->args.q.stride[2], p->args.q.stride[3], p->d, p->d, (REAL)p->args.scale);
+            to + r * padded, (ptrdiff_t)padded, n, view->type,
+            attn__cell(view, w->seq.q_batch, (int64_t)w->head[r], w->seq.q_row + w->row[r]),
+            view->stride[2], view->stride[3], cols, padded, factor);
         r += n;
     }
+}
+
+static void E(set_rows)(E(work) * w, size_t r0, size_t rows)
+{
+    const attn__problem *p = w->p;
+
+    E(place_rows)(w, r0, rows);
+    E(load_block)(w, w->q, &p->args.q, p->d, p->d, (REAL)p->args.scale);
 }
 
 static void E(write_partial)(E(work) * w)
@@ -378,6 +412,18 @@ static void E(write_partial)(E(work) * w)
     }
 }
 
+/* sum of dout * out of row r, from its sums. */
+static REAL E(finished_delta)(const E(work) * w, size_t r, const REAL *sums)
+{
+    const attn__problem *p = w->p;
+    const attn_view *by = &p->args.dout;
+
+    w->k->load_rows(w->dout, 0, 1, by->type,
+                    attn__cell(by, w->seq.q_batch, (int64_t)w->head[r], w->seq.q_row + w->row[r]),
+                    0, by->stride[3], p->dv, p->width, 1);
+    return w->factor[r] * p->ctx->kernels->E(gradient).dot(sums, w->dout, p->width);
+}
+
 /* Sink, division, outputs. */
 static void E(finish)(E(work) * w)
 {
@@ -391,6 +437,7 @@ static void E(finish)(E(work) * w)
         int64_t b = w->seq.q_batch, h = (int64_t)w->head[r], i = w->seq.q_row + w->row[r];
         REAL *from = w->total.out + r * p->width, *max = &w->total.max[r], *sum = &w->total.sum[r];
         REAL sink = -(REAL)INFINITY;
+        bool empty = *sum == 0;
 
         if (p->has_sink)
             sink = (REAL)attn__read(&a->sink, (int64_t)w->b, h, 0);
@@ -403,6 +450,9 @@ static void E(finish)(E(work) * w)
                 ATTN__PREFETCH_WRITE((uintptr_t)to + (uintptr_t)(4 * step + at));
             w->k->store_row(to, out->type, out->stride[3], from, p->dv, w->factor[r]);
         }
+        if (p->has_delta)
+            attn__write(&a->delta, b, h, i, /* of an empty row, whatever dout holds */
+                        empty ? 0 : (double)E(finished_delta)(w, r, from));
         if (p->has_lse)
             attn__write(&a->lse, b, h, i, attn__row_lse((double)*max, (double)*sum));
     }
@@ -539,8 +589,3 @@ void E(attn__engine)(attn__job *job, size_t worker)
             attn__release(&job->schedule, &item);
     }
 }
-
-#undef REAL
-#undef E
-#undef REAL_TYPE
-#undef REAL_NAME

@@ -1,21 +1,15 @@
 /* forward.c: attn_forward and attn_decode: check, lay out, compute. */
 #include "src/base/ctx.h"
 #include "src/base/error.h"
-#include "src/base/mem.h"
 #include "src/base/pool.h"
+#include "src/core/call.h"
 #include "src/core/engine.h"
 #include "src/kernels/cpu.h"
-
-#include <stdio.h>
-#include <string.h>
 
 static attn_status prepare(attn__problem *p, attn__layout *l, const attn_ctx *ctx,
                            const attn_cache *cache, const attn_forward_args *args, attn_error *err)
 {
-    attn_status st = attn__problem_init(p, ctx, cache, args, err);
-
-    if (st != ATTN_OK)
-        return st;
+    TRY(attn__problem_init(p, ctx, cache, args, err));
     if (!attn__layout_init(l, p))
         return attn__fail(err, ATTN_E_MEMORY, 0, "workspace: its size exceeds the address space");
     return ATTN_OK;
@@ -35,24 +29,6 @@ static size_t items_of(const void *job, size_t head)
         return (rows + j->layout->block_rows - 1) / j->layout->block_rows;
     splits = (size_t)((s.k_pos % attn__split + s.keys + attn__split - 1) / attn__split);
     return splits > 0 ? splits : 1;
-}
-
-/* Weights are zero wherever the sweep finds nothing allowed. */
-static void clear(const attn_view *view)
-{
-    size_t size = attn_type_size(view->type);
-
-    for (int64_t b = 0; b < view->size[0]; b++)
-        for (int64_t h = 0; h < view->size[1]; h++)
-            for (int64_t i = 0; i < view->size[2]; i++) {
-                char *row = attn__cell(view, b, h, i);
-                if (view->stride[3] == 1) {
-                    memset(row, 0, (size_t)view->size[3] * size);
-                    continue;
-                }
-                for (int64_t j = 0; j < view->size[3]; j++)
-                    memset(row + j * view->stride[3] * (int64_t)size, 0, size);
-            }
 }
 
 static void work(void *arg, size_t worker)
@@ -83,8 +59,10 @@ static attn_status compute(const attn__problem *p, const attn__layout *l, char *
     for (size_t i = 0; i < l->slots; i++)
         slot[i].memory = memory + l->threads * l->scratch_size + i * l->slot_size;
     attn__schedule_init(&job.schedule);
-    if (p->has_weights)
-        clear(&p->args.weights);
+    /* Weights are zero wherever the sweep finds nothing allowed. */
+    for (int64_t b = 0; p->has_weights && b < p->args.weights.size[0]; b++)
+        for (int64_t h = 0; h < p->args.weights.size[1]; h++)
+            attn__clear(&p->args.weights, b, h, 0, p->args.weights.size[2]);
     attn__parallel(p->ctx, l->threads, work, &job);
     return atomic_load(&job.schedule.cancelled) ? ATTN_E_CANCELLED : ATTN_OK;
 }
@@ -94,26 +72,14 @@ static attn_status forward(const attn_ctx *ctx, const attn_cache *cache,
 {
     attn__problem p;
     attn__layout l;
-    void *own = NULL;
-    attn_status st = prepare(&p, &l, ctx, cache, args, err);
+    attn__workspace w;
+    attn_status st;
 
-    if (st != ATTN_OK)
-        return st;
-    if (p.args.workspace) {
-        if ((uintptr_t)p.args.workspace % 64 != 0)
-            return attn__fail(err, ATTN_E_ARGUMENT, 0, "workspace: not aligned to 64 bytes");
-        if (p.args.workspace_size < l.workspace_size)
-            return attn__fail(err, ATTN_E_ARGUMENT, 0,
-                              "workspace_size: %zu, expected at least %zu (see attn_forward_plan)",
-                              p.args.workspace_size, l.workspace_size);
-    } else {
-        own = attn__alloc(ctx, l.workspace_size);
-        if (!own)
-            return attn__fail(err, ATTN_E_MEMORY, 0, "workspace: no memory for %zu bytes",
-                              l.workspace_size);
-    }
-    st = compute(&p, &l, own ? own : p.args.workspace);
-    attn__free(ctx, own);
+    TRY(prepare(&p, &l, ctx, cache, args, err));
+    TRY(attn__begin_workspace(&w, ctx, p.args.workspace, p.args.workspace_size, l.workspace_size,
+                              l.workspace_size, "attn_forward_plan", err));
+    st = compute(&p, &l, w.memory);
+    attn__end_workspace(ctx, &w);
     if (st == ATTN_E_CANCELLED)
         return attn__fail(err, st, 0, "progress: the callback asked to stop");
     return st;
@@ -124,23 +90,11 @@ static attn_status make_plan(const attn_ctx *ctx, const attn_cache *cache,
 {
     attn__problem p;
     attn__layout l;
-    attn_plan full = {.struct_size = sizeof full};
-    attn_status st;
 
-    if (!plan || plan->struct_size < sizeof plan->struct_size)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0,
-                          "plan: NULL or struct_size not set (use ATTN_PLAN_INIT)");
-    st = prepare(&p, &l, ctx, cache, args, err);
-    if (st != ATTN_OK)
-        return st;
-    full.workspace_size = l.workspace_size;
-    full.kernels = ctx->kernels->set;
-    full.threads = (int)l.threads;
-    full.path = l.split_key ? "split-key" : "tiled";
-    snprintf(full.why, sizeof full.why, "%s", l.why);
-    if (plan->struct_size < sizeof full)
-        full.struct_size = plan->struct_size;
-    memcpy(plan, &full, full.struct_size);
+    TRY(attn__check_plan(plan, err));
+    TRY(prepare(&p, &l, ctx, cache, args, err));
+    attn__fill_plan(plan, ctx, l.workspace_size, l.workspace_size, l.threads,
+                    l.split_key ? "split-key" : "tiled", l.why);
     return ATTN_OK;
 }
 

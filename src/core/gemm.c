@@ -1,4 +1,5 @@
 /* gemm.c: attn_gemm: checks, the choice of blocks, packed weights. */
+#include "src/core/call.h"
 #include "src/core/gemm.h"
 
 #include "src/base/compiler.h"
@@ -11,13 +12,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        attn_status status_ = (call);                                                              \
-        if (status_ != ATTN_OK)                                                                    \
-            return status_;                                                                        \
-    } while (0)
 
 enum {
     TILE = attn__tile,
@@ -343,29 +337,18 @@ static void work(void *arg, size_t worker)
 static attn_status gemm(const attn_ctx *ctx, const attn_gemm_args *args, attn_error *err)
 {
     attn__gemm g;
-    void *own = NULL;
+    attn__workspace w;
 
     TRY(prepare(&g, ctx, args, err));
-    if (g.args.workspace) {
-        if ((uintptr_t)g.args.workspace % 64 != 0)
-            return attn__fail(err, ATTN_E_ARGUMENT, 0, "workspace: not aligned to 64 bytes");
-        if (g.args.workspace_size < g.workspace_size)
-            return attn__fail(err, ATTN_E_ARGUMENT, 0,
-                              "workspace_size: %zu, expected at least %zu (see attn_gemm_plan)",
-                              g.args.workspace_size, g.workspace_size);
-        g.scratch = g.args.workspace;
-    } else {
-        g.scratch = own = attn__alloc(ctx, g.workspace_size);
-        if (!own)
-            return attn__fail(err, ATTN_E_MEMORY, 0, "workspace: no memory for %zu bytes",
-                              g.workspace_size);
-    }
+    TRY(attn__begin_workspace(&w, ctx, g.args.workspace, g.args.workspace_size, g.workspace_size,
+                              g.workspace_size, "attn_gemm_plan", err));
+    g.scratch = w.memory;
     g.schedule.items_of = items_of;
     g.schedule.job = &g;
     g.schedule.heads = g.batch * g.heads * g.row_blocks;
     attn__schedule_init(&g.schedule);
     attn__parallel(ctx, g.threads, work, &g);
-    attn__free(ctx, own);
+    attn__end_workspace(ctx, &w);
     if (atomic_load(&g.schedule.cancelled))
         return attn__fail(err, ATTN_E_CANCELLED, 0, "progress: the callback asked to stop");
     return ATTN_OK;
@@ -375,20 +358,10 @@ static attn_status make_plan(const attn_ctx *ctx, const attn_gemm_args *args, at
                              attn_error *err)
 {
     attn__gemm g;
-    attn_plan full = {.struct_size = sizeof full};
 
-    if (!plan || plan->struct_size < sizeof plan->struct_size)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0,
-                          "plan: NULL or struct_size not set (use ATTN_PLAN_INIT)");
+    TRY(attn__check_plan(plan, err));
     TRY(prepare(&g, ctx, args, err));
-    full.workspace_size = g.workspace_size;
-    full.kernels = ctx->kernels->set;
-    full.threads = (int)g.threads;
-    full.path = g.path;
-    snprintf(full.why, sizeof full.why, "%s", g.why);
-    if (plan->struct_size < sizeof full)
-        full.struct_size = plan->struct_size;
-    memcpy(plan, &full, full.struct_size);
+    attn__fill_plan(plan, ctx, g.workspace_size, g.workspace_size, g.threads, g.path, g.why);
     return ATTN_OK;
 }
 

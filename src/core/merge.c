@@ -9,13 +9,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#define TRY(call)                                                                                  \
-    do {                                                                                           \
-        attn_status status_ = (call);                                                              \
-        if (status_ != ATTN_OK)                                                                    \
-            return status_;                                                                        \
-    } while (0)
-
 typedef struct merge_job {
     const attn_ctx *ctx;
     attn_merge_args args;

@@ -23,7 +23,7 @@ typedef struct attn__problem {
     size_t width;    /* dv rounded up to a multiple of 16 */
     int64_t rows;    /* longest Tq */
     int64_t columns; /* longest Tk, counted from row 0 of the key buffer */
-    bool has_keep, has_bias, has_alibi, has_sink, has_out, has_lse, has_weights;
+    bool has_keep, has_bias, has_alibi, has_sink, has_out, has_lse, has_weights, has_delta;
     bool keep_repeats;   /* the keep-mask is one for all rows and heads of a sequence */
     bool masks_cells;    /* keep-mask or block list */
     bool changes_scores; /* softcap, bias, ALiBi or tile function */
@@ -100,15 +100,35 @@ void attn__write(const attn_view *view, int64_t b, int64_t h, int64_t i, double 
 attn_status attn__copy_struct(void *to, size_t known, const void *from, const char *what,
                               attn_error *err);
 
-/* Checks that are shared with attn_merge and caches. `what` names the argument in the error. */
+/* Checks that several calls share. `what` names the argument in the error. */
 attn_status attn__check_view(const attn_view *view, const char *what, bool output, attn_error *err);
 attn_status attn__check_size(const attn_view *view, const char *what, int64_t b, int64_t h,
                              int64_t i, int64_t j, attn_error *err);
+/* A view of a floating type. */
+attn_status attn__check_tensor(const attn_view *view, const char *what, bool output,
+                               attn_error *err);
+/* [B or 1, H, 1, 1] numbers: sinks and slopes, and their gradients. */
+attn_status attn__check_per_head(const attn__problem *p, const attn_view *view, const char *what,
+                                 bool half, bool output, attn_error *err);
+/* [B, H, Tq, 1] numbers of the call's own kind, or (either) f32 or f64. */
+attn_status attn__check_row_output(const attn__problem *p, const attn_view *view, const char *what,
+                                   bool output, bool either, attn_error *err);
+/* A view whose sizes may each be 1 instead of the full one, and (packed batches) whose rows and
+ * columns may exceed what is needed. */
+attn_status attn__check_broadcast(const attn_view *view, const char *what, const int64_t full[4],
+                                  bool packed, attn_error *err);
+
 /* Whether an output has memory in common with another view that it must not (may_equal: it may be
  * exactly the same one). Views with the same strides may lie interleaved in one buffer (packed
  * QKV); others must not even meet in their byte ranges. */
 bool attn__clash(const attn_view *output, const attn_view *other, bool may_equal);
 bool attn__is_float(attn_type type);
 bool attn__present(const attn_view *view);
+
+/* Strides of axes of size 1 may be anything; replaced, so that no address is computed from them. */
+void attn__tame(attn_view *view);
+
+/* Zeros into rows from .. to-1 of [b, h]. */
+void attn__clear(const attn_view *view, int64_t b, int64_t h, int64_t from, int64_t to);
 
 #endif

@@ -16,17 +16,24 @@ static void unlock(attn__schedule *s)
     atomic_flag_clear_explicit(&s->lock, memory_order_release);
 }
 
+uint64_t attn__schedule_items(const attn__schedule *s)
+{
+    uint64_t items = 0;
+
+    for (size_t i = 0; i < s->heads; i++)
+        items += s->items_of(s->job, i);
+    return items;
+}
+
 void attn__schedule_init(attn__schedule *s)
 {
     atomic_flag_clear(&s->lock);
     atomic_flag_clear(&s->reporting);
     atomic_init(&s->cancelled, false);
-    atomic_init(&s->done, 0);
-    s->total = 0;
+    atomic_init(&s->done, s->before);
+    s->total = s->ctx->progress ? s->before + attn__schedule_items(s) + s->after : 0;
     s->head = s->item = 0;
     s->items = s->heads > 0 ? s->items_of(s->job, 0) : 0;
-    for (size_t i = 0; s->ctx->progress && i < s->heads; i++)
-        s->total += s->items_of(s->job, i);
     for (size_t i = 0; i < s->slot_count; i++)
         s->slot[i].head = SIZE_MAX;
 }

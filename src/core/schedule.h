@@ -24,6 +24,7 @@ typedef struct attn__schedule {
     const void *job;
     size_t heads, slot_count;
     attn__slot *slot;
+    uint64_t before, after; /* items of other schedules of the same call, for progress */
 
     atomic_flag lock, reporting;
     atomic_bool cancelled;
@@ -39,6 +40,9 @@ typedef struct attn__item {
 
 /* The caller has filled the fields above the blank line. */
 void attn__schedule_init(attn__schedule *s);
+
+/* Items in all. */
+uint64_t attn__schedule_items(const attn__schedule *s);
 
 /* False when nothing is left or the call is cancelled. */
 bool attn__claim(attn__schedule *s, attn__item *item);

@@ -48,7 +48,10 @@ typedef struct E(work) {
     int64_t *row;        /* its number within the sequence, */
     size_t *head;        /* and its query head */
     REAL *factor;        /* 1 / sum of each finished row */
+    REAL *dout;          /* [width] of the row at hand, to make delta */
     REAL *s;             /* [6][64] scores, then weights */
+    REAL *capped;        /* NULL, or where to leave scores as softcap made them, */
+    REAL *untiled;       /* and as the tile function got them */
     REAL *bias;          /* [64] */
     REAL *keys, *values; /* one packed tile */
 } E(work);
@@ -77,6 +80,7 @@ static size_t E(cut_scratch)(E(work) * w, const attn__problem *p, const attn__la
     w->row = attn__cut(base, &at, rows * sizeof *w->row);
     w->head = attn__cut(base, &at, rows * sizeof *w->head);
     w->factor = attn__cut(base, &at, rows * real);
+    w->dout = attn__cut(base, &at, p->has_delta ? p->width * real : 0);
     w->s = attn__cut(base, &at, attn__group * attn__tile * real);
     w->bias = attn__cut(base, &at, attn__tile * real);
     w->keys = attn__cut(base, &at, attn__tile * p->d * real);

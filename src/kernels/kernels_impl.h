@@ -95,6 +95,8 @@ const attn__kernels PASTE(attn__kernels_, SET) = {
     .f64 = {ATTN__KERNEL_LIST(FILL_F64, double)},
     .gemm_f32 = {ATTN__GEMM_LIST(FILL_F32, float)},
     .gemm_f64 = {ATTN__GEMM_LIST(FILL_F64, double)},
+    .gradient_f32 = {ATTN__GRADIENT_LIST(FILL_F32, float)},
+    .gradient_f64 = {ATTN__GRADIENT_LIST(FILL_F64, double)},
     .keep_bits = keep_bits,
     .plain_multiply_add = plain_multiply_add,
 };

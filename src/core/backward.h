@@ -1,0 +1,88 @@
+/* backward.h: a checked call of attn_backward, how it is cut, and the sweeps that do the work.
+ *
+ * The key sweep takes a few tiles of keys at a time past all query rows of their key head:
+ *
+ *     S = Q K^T    P = e^(S - LSE)    dP = dO V^T    dS = P (dP - delta)
+ *     dV += P^T dO    dK += dS^T Q    dQ += dS K
+ *
+ * dK and dV of a tile have one place to be summed. dQ has one for each chunk of keys, an eighth of
+ * the sequence; the chunks' sums are added in ascending order. A head's chunks are items that run
+ * side by side with memory for each, or one item takes them in turn with memory for one. Or (query
+ * sweep) dQ is made by blocks of rows on their own, each going through the chunks, from scores
+ * computed once more. All three ways go through the same sums in the same order. */
+#ifndef ATTN_CORE_BACKWARD_H
+#define ATTN_CORE_BACKWARD_H
+
+#include "src/core/problem.h"
+#include "src/core/schedule.h"
+
+typedef struct attn__backward {
+    attn__problem problem;
+    attn_backward_args args;
+    bool has_delta, has_dlse;
+    bool wants_dq, wants_dk, wants_dv, wants_dbias, wants_dsink, wants_dalibi;
+    bool wants_ds;    /* anything but dv */
+    size_t key_width; /* d rounded up to a multiple of 16 */
+
+    bool key_sweep, query_sweep; /* which of them run; dq is the query sweep's if it does */
+    bool in_turn;
+    size_t chunks;     /* of the longest sequence; 1 if they are taken in turn */
+    size_t rows_kept;  /* rows of a head whose running dq a slot holds */
+    size_t pass_tiles; /* tiles of keys at a time in the key sweep */
+    size_t sweep_rows; /* query rows of an item of the query sweep */
+    size_t threads, slots;
+    size_t shared_size, scratch_size, slot_size, workspace_size; /* bytes */
+    const char *why;
+
+    /* In the workspace, filled before the sweeps. */
+    void *lse, *delta;   /* REAL [batch, heads, rows]; delta less dlse */
+    double *sink_sum;    /* [sequences][heads] */
+    double *slope_sum;   /* [sequences][heads][chunks] */
+    atomic_size_t *turn; /* items that have added to dbias, of each chain */
+    char *scratch;
+
+    attn__schedule schedule;
+} attn__backward;
+
+enum { attn__block_rows = 96 }; /* query rows at a time in the key sweep; a multiple of a group */
+
+/* Tiles of the grid that hold keys of a sequence, tiles of a chunk, and chunks (at least one). */
+typedef struct attn__chunks {
+    int64_t first_tile;
+    size_t tiles, each, count;
+} attn__chunks;
+
+attn__chunks attn__get_chunks(const attn__sequence *s);
+
+/* Waits until all items before this one (of the key sweep) that add to the same cells of dbias are
+ * done; and lets the next one begin. */
+void attn__await_turn(const attn__backward *b, const attn__item *item);
+void attn__end_turn(const attn__backward *b, const attn__item *item);
+
+/* Place of a query row in lse and delta. */
+static inline size_t attn__row_index(const attn__problem *p, int64_t batch, int64_t head,
+                                     int64_t row)
+{
+    return (size_t)((batch * (int64_t)p->heads + head) * p->args.q.size[2] + row);
+}
+
+/* Gradients of key rows that do not exist: zeros. */
+void attn__clear_missing_keys(const attn__backward *b, size_t sequence, size_t key_head);
+
+/* Bytes a worker needs. */
+size_t attn__backward_scratch_f32(const attn__backward *b);
+size_t attn__backward_scratch_f64(const attn__backward *b);
+
+/* lse, delta and the sum for dsink of one head of one sequence. */
+void attn__backward_prepare_f32(const attn__backward *b, size_t sequence, size_t head,
+                                char *scratch);
+void attn__backward_prepare_f64(const attn__backward *b, size_t sequence, size_t head,
+                                char *scratch);
+
+/* Work on the items of a sweep until none is left. */
+void attn__key_sweep_f32(attn__backward *b, size_t worker);
+void attn__key_sweep_f64(attn__backward *b, size_t worker);
+void attn__query_sweep_f32(attn__backward *b, size_t worker);
+void attn__query_sweep_f64(attn__backward *b, size_t worker);
+
+#endif
