@@ -273,7 +273,7 @@ static void REF_NAME(values_only)(const problem *p, const row_place *at, REF_NAM
     }
 }
 
-/* The sink's share: of every row that has the sink, keys or none. */
+/* The sink's share, of rows with keys or none. */
 static void REF_NAME(sink_add)(const problem *p, const row_place *at, REF_NAME(work) * y,
                                const REF_NAME(shared) * sh)
 {
@@ -375,6 +375,10 @@ static void REF_NAME(gradient_row)(const problem *p, row_place *at, const backwa
     for (int64_t c = 0; c < p->r->dv; c++)
         y->g[c] = (REF_REAL)ref_load(ref_at(&w->args->dout, at->qb, at->h, at->q_row, c),
                                      w->args->dout.type);
+    if (at->absent) { /* nothing of it is read */
+        *bound = (double)NAN;
+        return;
+    }
     REF_NAME(scores)(p, at, &y->x, &st);
     if (at->n > 0 && (st.nan || st.dead)) {
         int state = st.nan || !st.has_sink ? SUM_NAN : SUM_OPEN;

@@ -60,7 +60,7 @@ static void fill_derivatives(backward_trial *x)
 }
 
 /* NaN and infinities where no derivative may look: rows that attend no key. */
-static void poison_row(backward_trial *x, int64_t b, int64_t h, int64_t i)
+static void poison_row(backward_trial *x, int64_t b, int64_t h, int64_t i, int exists)
 {
     static const double bad[] = {(double)NAN, HUGE_VAL, -HUGE_VAL};
     trial *t = &x->t;
@@ -71,7 +71,7 @@ static void poison_row(backward_trial *x, int64_t b, int64_t h, int64_t i)
     if (t->args.q.stride[0] != 0 && t->args.q.stride[1] != 0)
         for (int64_t c = 0; c < t->d; c++)
             view_set(&t->args.q, b, h, i, c, bad[rng_int(r, 0, 2)]);
-    if (x->args.dlse.data && !t->args.sink.data)
+    if (x->args.dlse.data && !(exists && t->args.sink.data))
         view_set(&x->args.dlse, b, h, i, 0, bad[rng_int(r, 0, 2)]);
 }
 
@@ -90,7 +90,8 @@ static void poison_empty_rows(backward_trial *x)
                 for (int64_t j = 0; j < rows.tk && !used; j++)
                     used = trial_attends(t, s, h, i, j);
                 if (!used)
-                    poison_row(x, t->mask.segments > 0 ? 0 : s, h, first + i);
+                    poison_row(x, t->mask.segments > 0 ? 0 : s, h, first + i,
+                               !t->mask.q_count || i < t->mask.q_count[s]);
             }
     }
 }
