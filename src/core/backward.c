@@ -489,6 +489,8 @@ static attn_status compute(attn__backward *b, char *memory)
     for (int i = 0; i < 3; i++)
         items[i] = p->ctx->progress ? attn__schedule_items(&part[i]) : 0;
     for (int i = 0; i < 3; i++) {
+        if (part[i].heads == 0) /* there is no memory for a sweep that does not run */
+            continue;
         b->schedule = part[i];
         b->schedule.before = before;
         before += items[i];
