@@ -494,7 +494,8 @@ typedef struct attn_backward_args {
  * with workspace_least, which costs seven matrix products instead of five.
  *
  * Edges: empty rows, rows that do not exist, and keys that no row attends have gradients of exactly
- * +0, whatever dout holds there. Values, keys, queries and dout that do not meet in an attended
+ * +0, whatever dout holds there; of an empty row dsink takes dlse, rows that do not exist give
+ * nothing. Values, keys, queries and dout that do not meet in an attended
  * cell never reach one another, not even as NaN. Rows whose lse is NaN give NaN.
  * Bits: a row of dq depends on its own row's inputs and the keys it attends, and on where their
  * sequence begins and ends (chunks are eighths of it); dk and dv on all query rows that attend the
