@@ -294,14 +294,15 @@ static void REF_NAME(sink_add)(const problem *p, const row_place *at, REF_NAME(w
     REF_NAME(sums_add)(&y->dsink, head_cell(&p->args->sink, at), &f, one);
 }
 
-/* delta - dlse and their errors; returns 0 if they are not finite. */
+/* delta - dlse and their errors. Returns what the row is if they are not finite: where O is zeros,
+ * what is not finite in dout may be noticed or not. */
 static int REF_NAME(share)(const problem *p, const row_place *at, REF_NAME(work) * y,
                            const REF_NAME(stats) * st, const backward *w, REF_NAME(shared) * sh)
 {
     double dlse = 0, *delta = &w->result->delta.want[at->row];
     double *bound = &w->result->delta.bound[at->row], low = p->denormal * p->options.denormals;
     REF_REAL sum = 0;
-    int finite = 1;
+    int finite = 1, zeros = 1;
 
     if (has_view(&w->args->dlse))
         dlse = ref_load(ref_at(&w->args->dlse, at->qb, at->h, at->q_row, 0), w->args->dlse.type);
@@ -313,27 +314,29 @@ static int REF_NAME(share)(const problem *p, const row_place *at, REF_NAME(work)
         for (int64_t c = 0; c < p->r->dv; c++)
             finite &= isfinite((double)y->g[c]) != 0;
         *bound = finite ? low : (double)NAN;
-        return isfinite(dlse) != 0;
+        return isfinite(dlse) ? 0 : SUM_WILD;
     }
     sh->sum = st->sum;
     sh->lse = st->max + REF_LOG(st->sum);
     sh->lse_error = p->r->bound_lse[at->row] + w->lse_unit * fabs((double)sh->lse);
     for (int64_t j = 0; j < p->seq.tk; j++) {
         double size, drop = p->args->dropout;
+        int dropped = drop > 0 && p->allowed[j] && ref_cell_dropped(p, at, j);
         REF_REAL part;
 
         if (!p->allowed[j])
             continue;
         part = REF_NAME(dot)(y->g, y->x.v + j * p->r->dv, p->r->dv, &size);
         finite &= isfinite(size) != 0;
-        if (drop > 0)
-            part = ref_cell_dropped(p, at, j) ? 0 : part / (REF_REAL)(1 - drop);
+        part = dropped ? 0 : part / (REF_REAL)(1 - drop);
         sum += y->x.w[j] / st->sum * part;
     }
+    for (int64_t c = 0; c < p->r->dv; c++)
+        zeros &= fabs(p->r->out[at->row * p->r->dv + c]) < 0x1p-100;
     if (!finite) {
         *delta = (double)NAN;
-        *bound = HUGE_VAL;
-        return 0;
+        *bound = zeros ? (double)NAN : HUGE_VAL;
+        return zeros ? SUM_OPEN : SUM_WILD;
     }
     *delta = (double)sum;
     *bound = ((double)p->r->dv + 3) * low;
@@ -347,7 +350,7 @@ static int REF_NAME(share)(const problem *p, const row_place *at, REF_NAME(work)
     sh->less_error = *bound + w->delta_unit * fabs(*delta) + 2 * p->u * fabs(dlse);
     if (dlse != 0)
         sh->less_error += p->u * fabs((double)sh->less);
-    return isfinite(dlse) != 0;
+    return isfinite(dlse) ? 0 : SUM_WILD;
 }
 
 /* The factors of the tile function's gradient: what it makes of ones. */
@@ -371,6 +374,7 @@ static void REF_NAME(gradient_row)(const problem *p, row_place *at, const backwa
     REF_NAME(stats) st;
     REF_NAME(shared) sh = {0};
     double *delta = &w->result->delta.want[at->row], *bound = &w->result->delta.bound[at->row];
+    int state;
 
     for (int64_t c = 0; c < p->r->dv; c++)
         y->g[c] = (REF_REAL)ref_load(ref_at(&w->args->dout, at->qb, at->h, at->q_row, c),
@@ -381,8 +385,7 @@ static void REF_NAME(gradient_row)(const problem *p, row_place *at, const backwa
     }
     REF_NAME(scores)(p, at, &y->x, &st);
     if (at->n > 0 && (st.nan || st.dead)) {
-        int state = st.nan || !st.has_sink ? SUM_NAN : SUM_OPEN;
-
+        state = st.nan || !st.has_sink ? SUM_NAN : SUM_OPEN;
         *delta = *bound = (double)NAN;
         if (state == SUM_NAN)
             *bound = 0;
@@ -390,13 +393,14 @@ static void REF_NAME(gradient_row)(const problem *p, row_place *at, const backwa
         REF_NAME(values_only)(p, at, y, &sh, state);
         return;
     }
-    if (!REF_NAME(share)(p, at, y, &st, w, &sh)) {
+    state = REF_NAME(share)(p, at, y, &st, w, &sh);
+    if (state) {
         if (at->n > 0) {
-            REF_NAME(mark_row)(p, at, y, SUM_WILD);
+            REF_NAME(mark_row)(p, at, y, state);
             REF_NAME(values_only)(p, at, y, &sh, 0);
         } else if (y->dsink.value)
             REF_NAME(sums_mark)
-        (&y->dsink, head_cell(&p->args->sink, at), at->has_sink ? SUM_WILD : SUM_OPEN);
+        (&y->dsink, head_cell(&p->args->sink, at), at->has_sink ? state : SUM_OPEN);
         return;
     }
     REF_NAME(sink_add)(p, at, y, &sh);

@@ -197,7 +197,7 @@ static int check_stored(double got, double want, double bound, attn_type type, i
     double size = fabs(want) + bound;
 
     if (isfinite(want) && isfinite(bound) && size >= type_limit(type) && isinf(got))
-        return signbit(got) != signbit(want);
+        return (got > 0 ? want : -want) + bound < type_limit(type);
     if (bound == 0 && !(f64 && type == ATTN_F32)) /* zeros, -inf and sinks are exact in any type */
         return ref_check(got, want, 0, 0, ratio);
     return ref_check(got, want, bound, isfinite(size) ? type_rounding(type, f64, size) : 0, ratio);
