@@ -238,6 +238,8 @@ static json_t *row_json(const bench_shape *s, const bench_settings *set, const b
     }
     if (s->op == BENCH_GEMM)
         set_number(json, "ms_packing", r->ms_packing, 5);
+    if (s->op == BENCH_BACKWARD)
+        set_number(json, "ms_both", r->ms_both, 5);
     json_object_set_new(json, "kernel", json_string(attn_kernel_set_name(r->plan.kernels)));
     json_object_set_new(json, "path", json_string(r->plan.path));
     json_object_set_new(json, "threads", json_integer(threads));

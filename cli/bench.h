@@ -30,6 +30,7 @@ typedef struct bench_settings {
 typedef struct bench_result {
     double ms_median, ms_min;
     double ms_packing; /* gemm: median with weights packed in the call, not beforehand */
+    double ms_both;    /* backward: median of a forward and a backward call */
     attn_plan plan;
 } bench_result;
 

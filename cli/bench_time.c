@@ -100,6 +100,7 @@ typedef struct bench_call {
     attn_cache *cache; /* NULL: forward */
     attn_mask mask;
     attn_forward_args args;
+    attn_backward_args backward;
 } bench_call;
 
 static attn_status call_once(const void *call, attn_error *err)
@@ -108,6 +109,20 @@ static attn_status call_once(const void *call, attn_error *err)
 
     return c->cache ? attn_decode(c->ctx, c->cache, &c->args, err)
                     : attn_forward(c->ctx, &c->args, err);
+}
+
+static attn_status call_backward(const void *call, attn_error *err)
+{
+    const bench_call *c = call;
+
+    return attn_backward(c->ctx, &c->backward, err);
+}
+
+static attn_status call_both(const void *call, attn_error *err)
+{
+    attn_status status = call_once(call, err);
+
+    return status == ATTN_OK ? call_backward(call, err) : status;
 }
 
 /* A contiguous cache in memory of its own, filled from the arrays. */
@@ -162,6 +177,28 @@ static attn_status prepare(const bench_shape *s, const bench_settings *set, benc
     return ATTN_OK;
 }
 
+/* What a backward pass needs besides: a derivative, gradients, lse, and out as f32. */
+static attn_status prepare_backward(const bench_shape *s, const bench_settings *set, bench_call *c,
+                                    attn_error *err)
+{
+    attn_backward_args none = ATTN_BACKWARD_ARGS_INIT;
+    bench_shape wide = *s;
+
+    wide.type = s->type == ATTN_F64 ? ATTN_F64 : ATTN_F32;
+    c->args.out = make_array(&wide, set, s->hq, s->nq, s->dv, 5);
+    c->args.lse = make_array(&wide, set, s->hq, s->nq, 1, 6);
+    c->backward = none;
+    c->backward.forward = &c->args;
+    c->backward.dout = make_array(s, set, s->hq, s->nq, s->dv, 7);
+    c->backward.dq = make_array(s, set, s->hq, s->nq, s->dk, 8);
+    c->backward.dk = make_array(s, set, s->hkv, s->nk, s->dk, 9);
+    c->backward.dv = make_array(s, set, s->hkv, s->nk, s->dv, 10);
+    if (!c->args.out.data || !c->args.lse.data || !c->backward.dout.data || !c->backward.dq.data ||
+        !c->backward.dk.data || !c->backward.dv.data)
+        return bench_fail(err, ATTN_E_MEMORY, "out of memory for the inputs");
+    return attn_forward(c->ctx, &c->args, err);
+}
+
 /* --- Timing --------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
@@ -204,34 +241,70 @@ attn_status bench_measure(attn_status (*call)(const void *arg, attn_error *err),
     return ATTN_OK;
 }
 
+/* Memory for the calls of a plan; NULL with *err filled if there is none. */
+static void *take_workspace(const attn_plan *plan, attn_error *err)
+{
+    void *memory = cli_try(plan->workspace_size + 1);
+
+    if (!memory)
+        bench_fail(err, ATTN_E_MEMORY, "out of memory for the workspace");
+    return memory;
+}
+
+/* The backward pass alone, then with the forward pass before it. */
+static attn_status time_backward(const bench_settings *set, bench_call *c, bench_result *result,
+                                 attn_error *err)
+{
+    attn_backward_args *b = &c->backward;
+    attn_status status = attn_backward_plan(c->ctx, b, &result->plan, err);
+    double least;
+
+    if (status != ATTN_OK)
+        return status;
+    b->workspace_size = result->plan.workspace_size;
+    b->workspace = take_workspace(&result->plan, err);
+    if (!b->workspace)
+        return err->status;
+    status = bench_measure(call_backward, c, set, &result->ms_median, &result->ms_min, err);
+    if (status == ATTN_OK)
+        status = bench_measure(call_both, c, set, &result->ms_both, &least, err);
+    return status;
+}
+
+static attn_status time_attention(const bench_shape *shape, const bench_settings *set,
+                                  bench_call *c, bench_result *result, attn_error *err)
+{
+    attn_status status = prepare(shape, set, c, err);
+
+    if (status == ATTN_OK)
+        status = c->cache ? attn_decode_plan(c->ctx, c->cache, &c->args, &result->plan, err)
+                          : attn_forward_plan(c->ctx, &c->args, &result->plan, err);
+    if (status != ATTN_OK)
+        return status;
+    c->args.workspace_size = result->plan.workspace_size;
+    c->args.workspace = take_workspace(&result->plan, err);
+    if (!c->args.workspace)
+        return err->status;
+    if (shape->op == BENCH_BACKWARD) {
+        status = prepare_backward(shape, set, c, err);
+        return status == ATTN_OK ? time_backward(set, c, result, err) : status;
+    }
+    return bench_measure(call_once, c, set, &result->ms_median, &result->ms_min, err);
+}
+
 attn_status bench_time(const bench_shape *shape, const bench_settings *settings,
                        bench_result *result, attn_error *err)
 {
-    attn_plan plan = ATTN_PLAN_INIT;
     size_t mark = cli_mark();
     bench_call c = {0};
+    attn_plan plan = ATTN_PLAN_INIT;
     attn_status status;
 
-    if (shape->op == BENCH_BACKWARD)
-        return bench_fail(err, ATTN_E_UNSUPPORTED, "this version has no backward pass");
-    if (shape->op == BENCH_GEMM) {
-        status = bench_time_gemm(shape, settings, result, err);
-        cli_release(mark);
-        return status;
-    }
-    status = prepare(shape, settings, &c, err);
-    if (status == ATTN_OK)
-        status = c.cache ? attn_decode_plan(c.ctx, c.cache, &c.args, &plan, err)
-                         : attn_forward_plan(c.ctx, &c.args, &plan, err);
-    if (status == ATTN_OK) {
-        c.args.workspace = cli_try(plan.workspace_size + 1);
-        c.args.workspace_size = plan.workspace_size;
-        status =
-            c.args.workspace
-                ? bench_measure(call_once, &c, settings, &result->ms_median, &result->ms_min, err)
-                : bench_fail(err, ATTN_E_MEMORY, "out of memory for the workspace");
-    }
     result->plan = plan;
+    if (shape->op == BENCH_GEMM)
+        status = bench_time_gemm(shape, settings, result, err);
+    else
+        status = time_attention(shape, settings, &c, result, err);
     attn_cache_destroy(c.cache);
     cli_release(mark);
     return status;

@@ -30,7 +30,7 @@ perl -MRow -ne 'my $o = Row::read($_); next if $o->{error};
     print "$o->{name}: ", ($o->{ms_min} > 0 && $o->{ms_min} <= $o->{ms_median} ? "ok" : "bad times"), " ",
         (abs($o->{peak_gflops} - $peak) < 0.02 && $peak > 0.1 ? "ok" : "bad peak"), " ",
         (abs($o->{ratio} - $o->{gflops} / $peak) < 0.001 ? "ok" : "bad ratio"), "\n"' rows.jsonl
-echo "gflops times time is the number of operations: 2 x 2 x 4 x 45 x 12; 2 x 2 x 78 x 16; 2 x 2 x 24 x 16; 2 x 8 x 64 x 64:"
+echo "gflops times time is the number of operations: 2 x 2 x 4 x 45 x 12; 2 x 2 x 78 x 16; 2 x 2 x 24 x 16; 2.5 x 2 x 16 x 16; 2 x 8 x 64 x 64:"
 perl -MRow -ne 'my $o = Row::read($_); next if $o->{error};
     my $f = $o->{gflops} * $o->{ms_median} * 1e6; printf "%s %.0f\n", $o->{name}, $f' rows.jsonl >flops.txt
 while read -r name flops; do
@@ -38,6 +38,7 @@ while read -r name flops; do
     square) want=8640 ;;
     padded) want=4992 ;;
     biased) want=1536 ;;
+    gradient) want=1280 ;;
     product) want=65536 ;;
     esac
     # times of microseconds and rates are rounded, which leaves a few per cent
@@ -62,7 +63,7 @@ PEERS
 attn bench --shapes shapes.jsonl --only square --json $fast --against peers.jsonl |
     perl -MRow -ne 'my ($a) = /"against": \{([^}]*)\}/; print join(" ", map { /"(\w+)": (.*)/; "$1 " . ($2 > 1e6 ? "slower" : "faster") . " than ours" } split /, /, $a), "\n"'
 echo "table:"
-attn bench --shapes shapes.jsonl $fast | sed 's/[0-9][0-9.]*/N/g; s/  */ /g; s/avx[N0-9]*\|scalar\|neon/SET/; s/tiled\|split-key\|packed/PATH/'
+attn bench --shapes shapes.jsonl $fast | sed 's/[0-9][0-9.]*/N/g; s/  */ /g; s/avx[N0-9]*\|scalar\|neon/SET/; s/tiled\|split-key\|packed\|heads/PATH/'
 for set in scalar avx2 avx512 neon; do
     attn info --json | grep -q "\"name\": \"$set\", \"available\": true" || continue
     attn bench --nq 4 --kernel $set --json $fast | keys kernel | grep -qx "kernel=$set" || echo "$set: wrong kernel"
