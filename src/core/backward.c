@@ -14,7 +14,7 @@
 
 enum {
     MOST_CHUNKS = 8,
-    LEAST_TILES = 2,      /* tiles of a chunk: adding up chunks must stay cheap */
+    LEAST_TILES = 4,      /* tiles of a chunk: adding up chunks must stay cheap */
     PASS_SIZE = 1 << 19,  /* bytes of a pass's tiles that should stay in the L2 cache */
     MOST_PASS = 4,        /* tiles */
     SWEEP_SIZE = 1 << 19, /* bytes of the rows of an item of the query sweep */
@@ -237,17 +237,21 @@ static size_t measure(const attn__problem *p, double *work)
 static bool cut_shared(attn__backward *b, char *base)
 {
     const attn__problem *p = &b->problem;
-    size_t real = p->f64 ? sizeof(double) : sizeof(float), rows, heads, slopes, at = 0;
+    size_t real = p->f64 ? sizeof(double) : sizeof(float), rows, heads, slopes, copies, all, at = 0;
     bool fits = true;
 
     fits &= attn__mul((size_t)p->args.q.size[0] * p->heads, (size_t)p->args.q.size[2], &rows);
     fits &= attn__mul(rows, real, &rows);
     fits &= attn__mul(p->sequences * p->heads, sizeof(double), &heads);
     fits &= attn__mul(heads, b->chunks, &slopes);
-    if (!fits || rows > SIZE_MAX / 4 || slopes > SIZE_MAX / 4)
+    copies = b->copies && !b->in_turn ? rows : 0;
+    fits &= attn__mul(copies, b->key_width + p->width, &all);
+    if (!fits || rows > SIZE_MAX / 8 || slopes > SIZE_MAX / 8 || all > SIZE_MAX / 8)
         return false;
     b->lse = attn__cut(base, &at, rows);
     b->delta = attn__cut(base, &at, rows);
+    b->q = attn__cut(base, &at, copies * b->key_width);
+    b->dout = attn__cut(base, &at, copies * p->width);
     b->sink_sum = attn__cut(base, &at, heads);
     b->slope_sum = attn__cut(base, &at, b->wants_dalibi ? slopes : 0);
     b->turn = attn__cut(
@@ -269,6 +273,7 @@ static bool lay_out(attn__backward *b, bool least)
     b->key_width = (p->d + 15) / 16 * 16;
     b->key_sweep = b->wants_dk || b->wants_dv || b->wants_dbias || b->wants_dalibi;
     b->query_sweep = b->wants_dq && (least || !b->key_sweep);
+    b->copies = !least;
     b->chunks = measure(p, &work);
     b->threads = work < SMALL_CALL ? 1 : (size_t)p->ctx->threads;
     b->in_turn = b->threads == 1 || key_heads >= TURN_HEADS * b->threads;
@@ -394,12 +399,12 @@ static size_t items_of_rows(const void *job, size_t head)
     return ((size_t)s.rows * b->problem.group + b->sweep_rows - 1) / b->sweep_rows;
 }
 
-/* Heads of sequences to prepare, then (batch, head) of dbias to clear. */
+/* Heads of sequences to prepare, unless the key sweep does, and (batch, head) of dbias to clear. */
 static void prepare(attn__backward *b, size_t worker)
 {
     const attn__problem *p = &b->problem;
     char *scratch = b->scratch + worker * b->scratch_size;
-    size_t heads = p->sequences * p->heads;
+    size_t heads = b->key_sweep && b->in_turn ? 0 : p->sequences * p->heads;
     const attn_view *dbias = &b->args.dbias;
     attn__item item;
 
@@ -478,7 +483,7 @@ static attn_status compute(attn__backward *b, char *memory)
         slot[i].memory = b->scratch + b->threads * b->scratch_size + i * b->slot_size;
     part[0] = part[1] = part[2] = plain;
     part[0].items_of = one;
-    part[0].heads = p->sequences * p->heads +
+    part[0].heads = (b->key_sweep && b->in_turn ? 0 : p->sequences * p->heads) +
                     (b->wants_dbias ? (size_t)dbias->size[0] * (size_t)dbias->size[1] : 0);
     part[1].items_of = items_of_head;
     part[1].heads = b->key_sweep ? p->sequences * p->key_heads : 0;

@@ -34,10 +34,13 @@ typedef struct attn__backward {
     size_t shared_size, scratch_size, slot_size, workspace_size; /* bytes */
     const char *why;
 
-    /* In the workspace, filled before the sweeps. */
-    void *lse, *delta;   /* REAL [batch, heads, rows]; delta less dlse */
-    double *sink_sum;    /* [sequences][heads] */
-    double *slope_sum;   /* [sequences][heads][chunks] */
+    bool copies; /* the key sweep's queries and dout are copied: a head's rows are read but once */
+
+    /* In the workspace, filled before the sweeps. Rows lie as attn__row_index says. */
+    void *lse, *delta; /* REAL [all rows]; delta less dlse */
+    void *q, *dout;    /* REAL [all rows][key_width], [all rows][width]; in turn: a worker's own */
+    double *sink_sum;  /* [sequences][heads] */
+    double *slope_sum; /* [sequences][heads][chunks] */
     atomic_size_t *turn; /* items that have added to dbias, of each chain */
     char *scratch;
 
@@ -59,11 +62,12 @@ attn__chunks attn__get_chunks(const attn__sequence *s);
 void attn__await_turn(const attn__backward *b, const attn__item *item);
 void attn__end_turn(const attn__backward *b, const attn__item *item);
 
-/* Place of a query row in lse and delta. */
-static inline size_t attn__row_index(const attn__problem *p, int64_t batch, int64_t head,
+/* Place of a query row among all: by sequence, head, row. */
+static inline size_t attn__row_index(const attn__problem *p, const attn__sequence *s, size_t head,
                                      int64_t row)
 {
-    return (size_t)((batch * (int64_t)p->heads + head) * p->args.q.size[2] + row);
+    return (size_t)(s->q_batch * p->args.q.size[2] + s->q_row) * p->heads + head * (size_t)s->rows +
+           (size_t)row;
 }
 
 /* Gradients of key rows that do not exist: zeros. */
@@ -73,11 +77,10 @@ void attn__clear_missing_keys(const attn__backward *b, size_t sequence, size_t k
 size_t attn__backward_scratch_f32(const attn__backward *b);
 size_t attn__backward_scratch_f64(const attn__backward *b);
 
-/* lse, delta and the sum for dsink of one head of one sequence. */
-void attn__backward_prepare_f32(const attn__backward *b, size_t sequence, size_t head,
-                                char *scratch);
-void attn__backward_prepare_f64(const attn__backward *b, size_t sequence, size_t head,
-                                char *scratch);
+/* lse, delta and the sum for dsink of one head of one sequence; and copies of its queries and dout.
+ * `room` holds two rows of the width. */
+void attn__backward_prepare_f32(const attn__backward *b, size_t sequence, size_t head, void *room);
+void attn__backward_prepare_f64(const attn__backward *b, size_t sequence, size_t head, void *room);
 
 /* Work on the items of a sweep until none is left. */
 void attn__key_sweep_f32(attn__backward *b, size_t worker);

@@ -21,16 +21,18 @@ typedef struct E(sweep) {
     E(key_tile) pass[E(MOST_TILES)];
 
     /* Of the rows at hand. */
-    REAL *q;           /* [rows][key_width], scaled; w.q if that is as wide */
-    REAL *dout;        /* [rows][width] */
-    REAL *lse, *delta; /* [rows] */
-    REAL *p, *ds;      /* [rows][64], in the query sweep [6][64] */
-    uint64_t *allow;   /* [rows] lanes a row attends */
-    uint64_t *seen;    /* [groups] lanes any row of the group attends, */
-    uint64_t *whole;   /* and lanes all of them do */
-    uint64_t *bad;     /* [rows / 64] rows of q or dout that hold NaN or infinity, once looked at */
+    REAL *dout;              /* [rows][width] */
+    const REAL *lse, *delta; /* [rows] */
+    REAL *p, *ds;            /* [rows][64], in the query sweep [6][64] */
+    uint64_t *allow;         /* [rows] lanes a row attends */
+    uint64_t *seen;          /* [groups] lanes any row of the group attends, */
+    uint64_t *whole;         /* and lanes all of them do */
+    uint64_t *bad; /* [rows / 64] rows of q or dout that hold NaN or infinity, once looked at */
     bool looked;
 
+    REAL *room;     /* two rows, to prepare others */
+    REAL *queries;  /* rows of the key head: w.q of row 0, */
+    REAL *douts;    /* and dout; NULL: blocks load their own */
     REAL *dq;       /* of the chunk at hand, [rows][key_width] */
     REAL *total;    /* query sweep: of the chunks before */
     double *slopes; /* [group] sums for dalibi, of the item */
@@ -45,17 +47,22 @@ static size_t E(cut_sweep)(E(sweep) * s, const attn__backward *b, bool keys, cha
 
     s->job = b;
     s->keys = keys;
-    w->q = attn__cut(base, &at, rows * p->d * real);
-    s->q = p->d == b->key_width ? w->q : attn__cut(base, &at, rows * b->key_width * real);
-    s->dout = attn__cut(base, &at, rows * p->width * real);
-    s->lse = attn__cut(base, &at, rows * real);
-    s->delta = attn__cut(base, &at, rows * real);
+    w->q_stride = b->key_width;
+    s->queries = s->douts = NULL;
+    if (keys && b->copies && b->in_turn) {
+        s->queries = attn__cut(base, &at, b->rows_kept * b->key_width * real);
+        s->douts = attn__cut(base, &at, b->rows_kept * p->width * real);
+    } else if (!keys || !b->copies) {
+        w->q = attn__cut(base, &at, rows * b->key_width * real);
+        s->dout = attn__cut(base, &at, rows * p->width * real);
+    }
     s->p = attn__cut(base, &at, kept * attn__tile * real);
     s->ds = attn__cut(base, &at, kept * attn__tile * real);
     s->allow = attn__cut(base, &at, rows * sizeof *s->allow);
     s->seen = attn__cut(base, &at, rows / attn__group * sizeof *s->seen);
     s->whole = attn__cut(base, &at, rows / attn__group * sizeof *s->whole);
     s->bad = attn__cut(base, &at, (rows + 63) / 64 * sizeof *s->bad);
+    s->room = attn__cut(base, &at, 2 * p->width * real);
     w->range = attn__cut(base, &at, rows / attn__group * sizeof *w->range);
     w->low = attn__cut(base, &at, rows * sizeof *w->low);
     w->high = attn__cut(base, &at, rows * sizeof *w->high);
@@ -99,78 +106,106 @@ size_t E(attn__backward_scratch)(const attn__backward *b)
 /* --- before the sweeps ---------------------------------------------------------------------- */
 
 /* delta of a row from out and dout. A row that attends nothing has an out of zeros, which no dout
- * turns into anything else. */
+ * turns into anything else. `room` is for out. */
 static REAL E(row_delta)(const attn__backward *b, int64_t batch, int64_t head, int64_t row,
-                         REAL *out, REAL *dout)
+                         const REAL *dout, REAL *room)
 {
     const attn__problem *p = &b->problem;
-    const E(attn__kernels) *k = &p->ctx->kernels->REAL_NAME;
-    const attn_view *from = &p->args.out, *by = &b->args.dout;
+    const attn_view *out = &p->args.out;
     REAL delta;
 
-    k->load_rows(out, 0, 1, from->type, attn__cell(from, batch, head, row), 0, from->stride[3],
-                 p->dv, p->width, 1);
-    k->load_rows(dout, 0, 1, by->type, attn__cell(by, batch, head, row), 0, by->stride[3], p->dv,
-                 p->width, 1);
-    delta = p->ctx->kernels->E(gradient).dot(out, dout, p->width);
+    p->ctx->kernels->REAL_NAME.load_rows(room, 0, 1, out->type, attn__cell(out, batch, head, row),
+                                         0, out->stride[3], p->dv, p->width, 1);
+    delta = p->ctx->kernels->E(gradient).dot(room, dout, p->width);
     if (delta == delta)
         return delta;
     for (size_t c = 0; c < p->dv; c++)
-        if (out[c] != 0)
+        if (room[c] != 0)
             return delta;
     return 0;
 }
 
-void E(attn__backward_prepare)(const attn__backward *b, size_t sequence, size_t head, char *scratch)
+/* queries, douts: where the copies of the head's rows go, or NULL. */
+static void E(prepare_head)(const attn__backward *b, const attn__sequence *s, size_t sequence,
+                            size_t head, REAL *queries, REAL *douts, REAL *room)
 {
     const attn__problem *p = &b->problem;
-    REAL *out = (REAL *)scratch, *dout = out + p->width;
+    const E(attn__kernels) *k = &p->ctx->kernels->REAL_NAME;
+    const attn_view *q = &p->args.q, *by = &b->args.dout;
+    int64_t batch = s->q_batch, h = (int64_t)head;
+    size_t at = attn__row_index(p, s, head, 0), rows = (size_t)s->live_rows;
+    REAL *lse = (REAL *)b->lse + at, *delta = (REAL *)b->delta + at;
     REAL sink = -(REAL)INFINITY;
     double sum = 0;
-    attn__sequence s;
 
-    attn__get_sequence(p, sequence, &s);
     if (p->has_sink)
-        sink = (REAL)attn__read(&p->args.sink, (int64_t)sequence, (int64_t)head, 0);
-    for (int64_t i = 0; i < s.live_rows; i++) {
-        int64_t batch = s.q_batch, h = (int64_t)head, row = s.q_row + i;
-        size_t at = attn__row_index(p, batch, h, row);
-        REAL lse = (REAL)attn__read(&p->args.lse, batch, h, row), delta;
+        sink = (REAL)attn__read(&p->args.sink, (int64_t)sequence, h, 0);
+    if (queries) { /* of rows that do not exist, something finite */
+        size_t dead = (size_t)s->rows - rows;
+        memset(queries + rows * b->key_width, 0, dead * b->key_width * sizeof(REAL));
+        memset(douts + rows * p->width, 0, dead * p->width * sizeof(REAL));
+    }
+    if (queries && rows > 0) {
+        k->load_rows(queries, (ptrdiff_t)b->key_width, rows, q->type,
+                     attn__cell(q, batch, h, s->q_row), q->stride[2], q->stride[3], p->d,
+                     b->key_width, (REAL)p->args.scale);
+        k->load_rows(douts, (ptrdiff_t)p->width, rows, by->type, attn__cell(by, batch, h, s->q_row),
+                     by->stride[2], by->stride[3], p->dv, p->width, 1);
+    }
+    for (int64_t i = 0; i < s->live_rows; i++) {
+        int64_t row = s->q_row + i;
+        const REAL *dout = queries ? douts + (size_t)i * p->width : room + p->width;
 
-        delta = b->has_delta ? (REAL)attn__read(&b->args.delta, batch, h, row)
-                             : E(row_delta)(b, batch, h, row, out, dout);
+        lse[i] = (REAL)attn__read(&p->args.lse, batch, h, row);
+        if (!queries && !b->has_delta)
+            k->load_rows(room + p->width, 0, 1, by->type, attn__cell(by, batch, h, row), 0,
+                         by->stride[3], p->dv, p->width, 1);
+        delta[i] = b->has_delta ? (REAL)attn__read(&b->args.delta, batch, h, row)
+                                : E(row_delta)(b, batch, h, row, dout, room);
         if (b->has_dlse)
-            delta -= (REAL)attn__read(&b->args.dlse, batch, h, row);
-        ((REAL *)b->lse)[at] = lse;
-        ((REAL *)b->delta)[at] = delta;
+            delta[i] -= (REAL)attn__read(&b->args.dlse, batch, h, row);
         if (b->wants_dsink && sink != -(REAL)INFINITY) {
-            ATTN__ALIGNED(64) REAL share[16] = {-lse};
-            p->ctx->kernels->REAL_NAME.weights(share, 0, 16, 1, -sink, 1);
-            sum -= (double)share[0] * (double)delta;
+            ATTN__ALIGNED(64) REAL share[16] = {-lse[i]};
+            k->weights(share, 0, 16, 1, -sink, 1);
+            sum -= (double)share[0] * (double)delta[i];
         }
     }
     b->sink_sum[sequence * p->heads + head] = sum;
 }
 
+void E(attn__backward_prepare)(const attn__backward *b, size_t sequence, size_t head, void *room)
+{
+    REAL *queries = NULL, *douts = NULL;
+    attn__sequence s;
+
+    attn__get_sequence(&b->problem, sequence, &s);
+    if (b->copies && !b->in_turn) {
+        size_t at = attn__row_index(&b->problem, &s, head, 0);
+        queries = (REAL *)b->q + at * b->key_width;
+        douts = (REAL *)b->dout + at * b->problem.width;
+    }
+    E(prepare_head)(b, &s, sequence, head, queries, douts, room);
+}
+
 /* --- rows and tiles ------------------------------------------------------------------------- */
 
-/* Queries, dout, lse and delta of rows r0 .. of the key head, which place_rows has placed. */
-static void E(load_queries)(E(sweep) * s)
+/* Rows r0 .. of the key head, which place_rows has placed: queries, dout, lse and delta. */
+static void E(load_queries)(E(sweep) * s, size_t r0)
 {
     E(work) *w = &s->w;
     const attn__problem *p = w->p;
+    size_t at = attn__row_index(p, &w->seq, w->key_head * p->group, 0) + r0;
 
-    E(load_block)(w, w->q, &p->args.q, p->d, p->d, (REAL)p->args.scale);
-    if (s->q != w->q && s->keys)
-        E(load_block)(w, s->q, &p->args.q, p->d, s->job->key_width, (REAL)p->args.scale);
-    E(load_block)(w, s->dout, &s->job->args.dout, p->dv, p->width, 1);
-    for (size_t r = 0; r < w->rows; r++) {
-        size_t at =
-            attn__row_index(p, w->seq.q_batch, (int64_t)w->head[r], w->seq.q_row + w->row[r]);
-        s->lse[r] = ((const REAL *)s->job->lse)[at];
-        s->delta[r] = ((const REAL *)s->job->delta)[at];
-    }
+    s->lse = (const REAL *)s->job->lse + at;
+    s->delta = (const REAL *)s->job->delta + at;
     s->looked = false;
+    if (s->queries) {
+        w->q = s->queries + r0 * w->q_stride;
+        s->dout = s->douts + r0 * p->width;
+        return;
+    }
+    E(load_block)(w, w->q, &p->args.q, p->d, w->q_stride, (REAL)p->args.scale);
+    E(load_block)(w, s->dout, &s->job->args.dout, p->dv, p->width, 1);
 }
 
 /* Rows of q or dout with NaN or infinity. */
@@ -182,7 +217,7 @@ static bool E(bad_row)(E(sweep) * s, size_t r)
     for (size_t at = 0; !s->looked && at < w->rows; at += 64) {
         size_t n = w->rows - at < 64 ? w->rows - at : 64;
         s->bad[at / 64] =
-            w->k->nonfinite_rows(s->q + at * key_width, (ptrdiff_t)key_width, n, key_width) |
+            w->k->nonfinite_rows(w->q + at * key_width, (ptrdiff_t)key_width, n, key_width) |
             w->k->nonfinite_rows(s->dout + at * width, (ptrdiff_t)width, n, width);
     }
     s->looked = true;
@@ -210,8 +245,8 @@ static void E(take_tile)(E(sweep) * s, E(key_tile) * t, int64_t number)
                     p->d, key_width, 1);
     t->bad = w->k->nonfinite_rows(rows, (ptrdiff_t)key_width, n, key_width) << lane;
     if (s->keys) {
-        memset(t->dk, 0, attn__tile * key_width * sizeof(REAL));
-        memset(t->dv, 0, attn__tile * p->width * sizeof(REAL));
+        memset(t->dk + lane * key_width, 0, n * key_width * sizeof(REAL));
+        memset(t->dv + lane * p->width, 0, n * p->width * sizeof(REAL));
     }
 }
 
@@ -372,7 +407,7 @@ static void E(add_to_keys)(E(sweep) * s, const E(key_tile) * t, size_t j, size_t
                      s->dout + r * width, (ptrdiff_t)width, width);
     if (s->job->wants_dk)
         s->g->across(t->dk + j * key_width, (ptrdiff_t)key_width, n, s->ds + r * attn__tile + j,
-                     rows, s->q + r * key_width, (ptrdiff_t)key_width, key_width);
+                     rows, s->w.q + r * key_width, (ptrdiff_t)key_width, key_width);
 }
 
 /* The same for lanes that some rows do not attend: what such rows hold must not reach them, should
@@ -456,10 +491,24 @@ static void E(visit_tile)(E(sweep) * s, const E(key_tile) * t, REAL *dq)
 static void E(begin_item)(E(sweep) * s, const attn__item *item)
 {
     E(work) *w = &s->w;
+    const attn__problem *p = w->p;
 
-    w->b = item->head / w->p->key_heads;
-    w->key_head = item->head % w->p->key_heads;
-    attn__get_sequence(w->p, w->b, &w->seq);
+    w->b = item->head / p->key_heads;
+    w->key_head = item->head % p->key_heads;
+    attn__get_sequence(p, w->b, &w->seq);
+    if (s->keys && s->job->in_turn) /* one worker has all of the head: its rows are read once */
+        for (size_t h = 0; h < p->group; h++) {
+            size_t row = h * (size_t)w->seq.rows;
+            E(prepare_head)
+            (s->job, &w->seq, w->b, w->key_head * p->group + h,
+             s->queries ? s->queries + row * s->job->key_width : NULL,
+             s->queries ? s->douts + row * p->width : NULL, s->room);
+        }
+    else if (s->keys && s->job->copies) {
+        size_t row = attn__row_index(p, &w->seq, w->key_head * p->group, 0);
+        s->queries = (REAL *)s->job->q + row * s->job->key_width;
+        s->douts = (REAL *)s->job->dout + row * p->width;
+    }
 }
 
 static void E(store_queries)(const E(sweep) * s, size_t r0, size_t rows, const REAL *dq)
@@ -508,7 +557,7 @@ static void E(sweep_pass)(E(sweep) * s, int64_t first, size_t n)
         E(place_rows)(w, r0, rows - r0 < attn__block_rows ? rows - r0 : attn__block_rows);
         if (!E(rows_see)(w, first * attn__tile, (first + (int64_t)n) * attn__tile))
             continue;
-        E(load_queries)(s);
+        E(load_queries)(s, r0);
         for (size_t i = 0; i < n; i++)
             E(visit_tile)(s, &s->pass[i], dq ? dq + r0 * s->job->key_width : NULL);
     }
@@ -610,7 +659,7 @@ static void E(query_item)(E(sweep) * s, const attn__item *item)
     size_t n = rows - r0 < b->sweep_rows ? rows - r0 : b->sweep_rows;
 
     E(place_rows)(w, r0, n);
-    E(load_queries)(s);
+    E(load_queries)(s, r0);
     memset(s->total, 0, n * b->key_width * sizeof *s->total);
     for (size_t i = 0; i < c.count; i++) {
         size_t at = i * c.each, end = at + c.each < c.tiles ? at + c.each : c.tiles;

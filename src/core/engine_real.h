@@ -155,8 +155,8 @@ static bool E(logits)(E(work) * w, size_t g, size_t mr, uint64_t *allow, size_t 
         return false;
     *c0 = (size_t)lowest(any) / 16 * 16;
     *c1 = (size_t)highest(any) / 16 * 16 + 16;
-    w->k->scores(w->s, mr, w->q + g * p->d, (ptrdiff_t)p->d, w->tile.key_type, w->tile.keys,
-                 w->tile.key_scale, p->d, *c0, *c1, w->tile.fresh_keys);
+    w->k->scores(w->s, mr, w->q + g * w->q_stride, (ptrdiff_t)w->q_stride, w->tile.key_type,
+                 w->tile.keys, w->tile.key_scale, p->d, *c0, *c1, w->tile.fresh_keys);
     w->tile.fresh_keys = false;
     if (p->changes_scores)
         E(change_scores)(w, g, mr, allow, *c0, *c1);
@@ -568,6 +568,7 @@ void E(attn__engine)(attn__job *job, size_t worker)
     E(work) w = {.p = p, .l = job->layout, .k = &p->ctx->kernels->REAL_NAME};
     attn__item item;
 
+    w.q_stride = p->d;
     E(cut_scratch)(&w, p, w.l, job->scratch + worker * w.l->scratch_size);
     while (attn__claim(&job->schedule, &item)) {
         bool last;

@@ -39,7 +39,8 @@ typedef struct E(work) {
     attn__slot *slot;
     E(tile) tile;
 
-    REAL *q; /* [rows][d], scaled */
+    REAL *q; /* [rows][q_stride], scaled */
+    size_t q_stride;
     E(record) open, total;
     bool has_total;
     REAL (*sums)[16];    /* row sums of the open record, by key position mod 16 */
