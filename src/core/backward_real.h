@@ -498,11 +498,10 @@ static void E(begin_item)(E(sweep) * s, const attn__item *item)
     attn__get_sequence(p, w->b, &w->seq);
     if (s->keys && s->job->in_turn) /* one worker has all of the head: its rows are read once */
         for (size_t h = 0; h < p->group; h++) {
-            size_t row = h * (size_t)w->seq.rows;
-            E(prepare_head)
-            (s->job, &w->seq, w->b, w->key_head * p->group + h,
-             s->queries ? s->queries + row * s->job->key_width : NULL,
-             s->queries ? s->douts + row * p->width : NULL, s->room);
+            size_t row = h * (size_t)w->seq.rows, head = w->key_head * p->group + h;
+            REAL *q = s->queries ? s->queries + row * s->job->key_width : NULL;
+            REAL *dout = s->queries ? s->douts + row * p->width : NULL;
+            E(prepare_head)(s->job, &w->seq, w->b, head, q, dout, s->room);
         }
     else if (s->keys && s->job->copies) {
         size_t row = attn__row_index(p, &w->seq, w->key_head * p->group, 0);

@@ -24,9 +24,10 @@ static void K(gradients)(REAL *s, REAL *dp, size_t mr, size_t c0, size_t c1, con
                 K(gradient_cells)(s + c, dp + c, base, mean, false, 0);
             continue;
         }
-        for (size_t c = c0; c < c1; c += LANES)
-            K(gradient_cells)
-            (s + c, dp + c, base, mean, true, allow ? allow[r] >> c : ~(uint64_t)0);
+        for (size_t c = c0; c < c1; c += LANES) {
+            uint64_t kept = allow ? allow[r] >> c : ~(uint64_t)0;
+            K(gradient_cells)(s + c, dp + c, base, mean, true, kept);
+        }
     }
 }
 
