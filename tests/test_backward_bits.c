@@ -264,6 +264,7 @@ static void packed_equals_one_call_a_segment(void **state)
     gradient_forward(ctx, &whole);
     all = gradient_backward(&whole, &w);
     p.mask.segments = 0;
+    p.mask.q_starts = p.mask.k_starts = NULL;
     for (int64_t i = 0; i < SEGMENTS; i++) {
         int64_t q = qs[i], nq = qs[i + 1] - q, k = ks[i], nk = ks[i + 1] - k;
         gradient_call one = whole;
