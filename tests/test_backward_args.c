@@ -233,7 +233,7 @@ static int spoil_outputs(spoilt *x, int n)
         refuse(x, ATTN_E_ARGUMENT, "d");
         return 1;
     case 24:
-        a->struct_size = 8;
+        a->struct_size = 0;
         refuse(x, ATTN_E_ARGUMENT, "struct_size");
         return 1;
     default:
