@@ -57,27 +57,39 @@ static bool reach_fits(const attn_view *view)
     return true;
 }
 
-/* Outputs: sorted by stride, each dimension must step over all that the smaller ones cover. */
+static uint64_t magnitude(int64_t x)
+{
+    return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
+}
+
+/* The axes of a view, smallest stride first. */
+static void sort_axes(const attn_view *view, int order[4])
+{
+    for (int i = 0; i < 4; i++) {
+        int j = i;
+
+        for (; j > 0 && magnitude(view->stride[i]) < magnitude(view->stride[order[j - 1]]); j--)
+            order[j] = order[j - 1];
+        order[j] = i;
+    }
+}
+
+/* Outputs: from the smallest stride up, each dimension must step over all that those before cover.
+ */
 static bool overlaps_itself(const attn_view *view)
 {
-    int order[4] = {0, 1, 2, 3};
-    uint64_t stride[4], covered = 1;
+    int order[4];
+    uint64_t covered = 1;
 
-    for (int i = 0; i < 4; i++)
-        stride[i] = view->stride[i] < 0 ? 0 - (uint64_t)view->stride[i] : (uint64_t)view->stride[i];
-    for (int i = 1; i < 4; i++)
-        for (int j = i; j > 0 && stride[order[j]] < stride[order[j - 1]]; j--) {
-            int swap = order[j];
-            order[j] = order[j - 1];
-            order[j - 1] = swap;
-        }
+    sort_axes(view, order);
     for (int i = 0; i < 4; i++) {
         int64_t size = view->size[order[i]];
+        uint64_t stride = magnitude(view->stride[order[i]]);
         if (size <= 1)
             continue;
-        if (stride[order[i]] < covered)
+        if (stride < covered)
             return true;
-        covered += (uint64_t)(size - 1) * stride[order[i]];
+        covered += (uint64_t)(size - 1) * stride;
     }
     return false;
 }
@@ -131,36 +143,31 @@ attn_status attn__check_size(const attn_view *view, const char *what, int64_t b,
 /* Whether two views of the same strides, the second `distance` elements after the first, have an
  * element in common: whether distance is a sum of delta * stride with each delta between the index
  * ranges. The strides of an output step over one another, so from the largest down only the two
- * multiples next to what is left can do. */
-static bool meet(const attn_view *a, const attn_view *b, const int order[4], int depth,
+ * multiples next to what is left can do. `axes`: of the order, those left. */
+static bool meet(const attn_view *a, const attn_view *b, const int order[4], int axes,
                  int64_t distance)
 {
     int axis;
     int64_t stride, quotient;
 
-    if (depth == 4)
+    if (axes == 0)
         return distance == 0;
-    axis = order[depth];
+    axis = order[axes - 1];
     stride = a->stride[axis];
     if (stride == 0 || (a->size[axis] == 1 && b->size[axis] == 1))
-        return meet(a, b, order, depth + 1, distance);
+        return meet(a, b, order, axes - 1, distance);
     quotient = distance / stride;
     for (int64_t delta = quotient - 1; delta <= quotient + 1; delta++)
         if (delta > -b->size[axis] && delta < a->size[axis] &&
-            meet(a, b, order, depth + 1, distance - delta * stride))
+            meet(a, b, order, axes - 1, distance - delta * stride))
             return true;
     return false;
-}
-
-static uint64_t magnitude(int64_t x)
-{
-    return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
 }
 
 bool attn__clash(const attn_view *output, const attn_view *other, bool may_equal)
 {
     uintptr_t low1, high1, low2, high2;
-    int order[4] = {0, 1, 2, 3};
+    int order[4];
     ptrdiff_t bytes, size = (ptrdiff_t)attn_type_size(output->type);
     attn_view both = *output;
 
@@ -183,15 +190,8 @@ bool attn__clash(const attn_view *output, const attn_view *other, bool may_equal
         both.size[i] = other->size[i] > both.size[i] ? other->size[i] : both.size[i];
     if (overlaps_itself(&both))
         return true;
-    for (int i = 1; i < 4; i++) /* largest stride first */
-        for (int j = i;
-             j > 0 && magnitude(output->stride[order[j]]) > magnitude(output->stride[order[j - 1]]);
-             j--) {
-            int swap = order[j];
-            order[j] = order[j - 1];
-            order[j - 1] = swap;
-        }
-    return meet(output, other, order, 0, bytes / size);
+    sort_axes(output, order);
+    return meet(output, other, order, 4, bytes / size);
 }
 
 void attn__tame(attn_view *view)
