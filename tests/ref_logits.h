@@ -44,7 +44,8 @@ static REF_REAL REF_NAME(dot)(const REF_REAL *a, const REF_REAL *b, int64_t n, d
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* t before the tile function, and in x->s what it is made of. The error terms are those of docs/numerics.md. */
+/* t before the tile function, and in x->s what it is made of. The error terms are those of
+ * docs/numerics.md. */
 static REF_REAL REF_NAME(logit)(const problem *p, const row_place *at, int64_t j,
                                 REF_NAME(rows) * x, REF_NAME(stats) * st, double *error)
 {

@@ -1,5 +1,6 @@
-/* ref_problem.h: what the parts of the reference share: a call taken apart into sequences and rows,
- * masks and dropout (ref.c), for the forward pass (ref_row.h) and the gradients (ref_backward.c). */
+/* ref_problem.h: what the parts of the reference share: a call taken apart into sequences and
+ * rows, masks and dropout (ref.c), for the forward pass (ref_row.h) and for gradients
+ * (ref_backward.c). */
 #ifndef ATTN_TESTS_REF_PROBLEM_H
 #define ATTN_TESTS_REF_PROBLEM_H
 

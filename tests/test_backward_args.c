@@ -1,12 +1,12 @@
-/* test_backward_args.c: what attn_backward refuses: each wrong argument alone gives one clear error,
- * the same from plan and call, and nothing is written. */
+/* test_backward_args.c: what attn_backward refuses: each wrong argument alone gives one clear
+ * error, the same from plan and call, and nothing is written. */
 #include "tests/gradient.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A valid call to be spoilt, with its struct sizes for callers older and newer than the library. */
+/* A valid call to be spoilt. */
 typedef struct spoilt {
     gradient_call c;
     attn_mask mask;

@@ -14,7 +14,8 @@ typedef struct call {
     attn_backward_args a;
 } call;
 
-/* Shape is B, H, Hk, Tq, Tk, D, Dv; every gradient but those of options. *c must stay where it is. */
+/* Shape is B, H, Hk, Tq, Tk, D, Dv; every gradient but those of options. *c must stay where it is.
+ */
 static void start(call *c, void **state, attn_type type, const int64_t n[7])
 {
     attn_type wide = type == ATTN_F64 ? ATTN_F64 : ATTN_F32;

@@ -1,5 +1,5 @@
-/* test_backward_pairs.c: gradients with every option, every pair of them and random triples, against
- * the reference on every kernel set, as test_pairs.c does for the forward pass. */
+/* test_backward_pairs.c: gradients with every option, every pair of them and random triples,
+ * against the reference on every kernel set, as test_pairs.c does for the forward pass. */
 #include "tests/trial_backward.h"
 
 #include <inttypes.h>
