@@ -20,6 +20,7 @@ enum {
     SWEEP_SIZE = 1 << 19, /* bytes of the rows of an item of the query sweep */
     SWEEP_ROWS = 384,     /* at most */
     TURN_HEADS = 8,       /* key heads a worker from which chunks are taken in turn */
+    COPY_SIZE = 1 << 27,  /* bytes up to which all heads' queries and dout are copied */
     SMALL_CALL = 1 << 18, /* multiply-adds of a forward call below which no worker is woken */
 };
 
@@ -243,7 +244,7 @@ static bool cut_shared(attn__backward *b, char *base)
     fits &= attn__mul((size_t)p->args.q.size[0] * p->heads, (size_t)p->args.q.size[2], &rows);
     fits &= attn__mul(rows, real, &rows);
     fits &= attn__mul(p->sequences * p->heads, sizeof(double), &heads);
-    fits &= attn__mul(heads, b->chunks, &slopes);
+    fits &= attn__mul(heads, b->most_chunks, &slopes);
     copies = b->copies && !b->in_turn ? rows : 0;
     fits &= attn__mul(copies, b->key_width + p->width, &all);
     if (!fits || rows > SIZE_MAX / 8 || slopes > SIZE_MAX / 8 || all > SIZE_MAX / 8)
@@ -268,17 +269,19 @@ static bool lay_out(attn__backward *b, bool least)
     size_t real = p->f64 ? sizeof(double) : sizeof(float), key_heads = p->sequences * p->key_heads;
     size_t items, dq_size, tile, fits_in, total;
     bool fits = true;
-    double work;
+    double work, copied;
 
     b->key_width = (p->d + 15) / 16 * 16;
     b->key_sweep = b->wants_dk || b->wants_dv || b->wants_dbias || b->wants_dalibi;
     b->query_sweep = b->wants_dq && (least || !b->key_sweep);
-    b->copies = !least;
-    b->chunks = measure(p, &work);
+    b->most_chunks = b->chunks = measure(p, &work);
     b->threads = work < SMALL_CALL ? 1 : (size_t)p->ctx->threads;
     b->in_turn = b->threads == 1 || key_heads >= TURN_HEADS * b->threads;
 
     b->rows_kept = (size_t)p->rows * p->group;
+    copied = (double)p->args.q.size[0] * (double)p->args.q.size[2] * (double)p->heads *
+             (double)(b->key_width + p->width) * (double)real;
+    b->copies = !least && (b->in_turn || copied <= COPY_SIZE);
     fits &= attn__mul(attn__tile * real, p->d + p->dv + 2 * b->key_width + p->width, &tile);
     b->pass_tiles = PASS_SIZE / tile < 1 ? 1 : min(PASS_SIZE / tile, MOST_PASS);
     fits_in = SWEEP_SIZE / (real * (p->d + p->width + 2 * b->key_width + 64));
@@ -443,26 +446,43 @@ static void work(void *arg, size_t worker)
     attn__fp_restore(word);
 }
 
-/* Sums over sequences and chunks, in order. */
-static void write_sums(const attn__backward *b, const attn_view *to, const double *sums,
-                       size_t each)
+/* dsink and dalibi: sums over the sequences that share the number. */
+static void write_sums(const attn__backward *b, const attn_view *to, const double *sums)
 {
     const attn__problem *p = &b->problem;
 
     for (int64_t i = 0; i < to->size[0]; i++)
         for (size_t h = 0; h < p->heads; h++) {
+            size_t s = to->size[0] > 1 ? (size_t)i : 0;
+            size_t end = to->size[0] > 1 ? s + 1 : p->sequences;
             double sum = 0;
 
-            for (size_t s = to->size[0] > 1 ? (size_t)i : 0;
-                 s < (to->size[0] > 1 ? (size_t)i + 1 : p->sequences); s++) {
-                attn__item item = {.head = s * p->key_heads};
-                size_t n = each > 1 ? items_of_head(b, item.head) : 1;
-
-                for (size_t c = 0; c < n; c++)
-                    sum += sums[(s * p->heads + h) * each + c];
-            }
-            attn__write(to, i, (int64_t)h, 0, sum + 0);
+            for (; s < end; s++)
+                sum += sums[s * p->heads + h];
+            attn__write(to, i, (int64_t)h, 0, sum);
         }
+}
+
+/* Sums of chunks to sums of heads, at the front of the same array: the same however chunks were taken.
+ */
+static void add_slopes(const attn__backward *b)
+{
+    const attn__problem *p = &b->problem;
+
+    for (size_t s = 0; s < p->sequences; s++) {
+        attn__sequence sequence;
+        size_t chunks;
+
+        attn__get_sequence(p, s, &sequence);
+        chunks = attn__get_chunks(&sequence).count;
+        for (size_t h = s * p->heads; h < (s + 1) * p->heads; h++) {
+            double sum = 0;
+
+            for (size_t c = 0; c < chunks; c++)
+                sum += b->slope_sum[h * b->most_chunks + c];
+            b->slope_sum[h] = sum;
+        }
+    }
 }
 
 /* Checks done, all memory at hand: nothing below can fail but by the progress callback. */
@@ -506,9 +526,11 @@ static attn_status compute(attn__backward *b, char *memory)
             return ATTN_E_CANCELLED;
     }
     if (b->wants_dsink)
-        write_sums(b, &b->args.dsink, b->sink_sum, 1);
+        write_sums(b, &b->args.dsink, b->sink_sum);
+    if (b->wants_dalibi && heads > 0)
+        add_slopes(b);
     if (b->wants_dalibi)
-        write_sums(b, &b->args.dalibi, b->slope_sum, b->chunks);
+        write_sums(b, &b->args.dalibi, b->slope_sum);
     return ATTN_OK;
 }
 

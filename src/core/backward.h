@@ -26,10 +26,11 @@ typedef struct attn__backward {
 
     bool key_sweep, query_sweep; /* which of them run; dq is the query sweep's if it does */
     bool in_turn;
-    size_t chunks;     /* of the longest sequence; 1 if they are taken in turn */
-    size_t rows_kept;  /* rows of a head whose running dq a slot holds */
-    size_t pass_tiles; /* tiles of keys at a time in the key sweep */
-    size_t sweep_rows; /* query rows of an item of the query sweep */
+    size_t most_chunks; /* of the longest sequence */
+    size_t chunks;      /* items of a head: the same, or 1 if they are taken in turn */
+    size_t rows_kept;   /* rows of a head whose running dq a slot holds */
+    size_t pass_tiles;  /* tiles of keys at a time in the key sweep */
+    size_t sweep_rows;  /* query rows of an item of the query sweep */
     size_t threads, slots;
     size_t shared_size, scratch_size, slot_size, workspace_size; /* bytes */
     const char *why;
@@ -40,7 +41,7 @@ typedef struct attn__backward {
     void *lse, *delta; /* REAL [all rows]; delta less dlse */
     void *q, *dout;    /* REAL [all rows][key_width], [all rows][width]; in turn: a worker's own */
     double *sink_sum;  /* [sequences][heads] */
-    double *slope_sum; /* [sequences][heads][chunks] */
+    double *slope_sum; /* [sequences][heads][most_chunks] */
     atomic_size_t *turn; /* items that have added to dbias, of each chain */
     char *scratch;
 

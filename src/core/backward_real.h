@@ -35,7 +35,7 @@ typedef struct E(sweep) {
     REAL *douts;    /* and dout; NULL: blocks load their own */
     REAL *dq;       /* of the chunk at hand, [rows][key_width] */
     REAL *total;    /* query sweep: of the chunks before */
-    double *slopes; /* [group] sums for dalibi, of the item */
+    double *slopes; /* [group] sums for dalibi, of the chunk */
 } E(sweep);
 
 static size_t E(cut_sweep)(E(sweep) * s, const attn__backward *b, bool keys, char *base)
@@ -572,17 +572,22 @@ static REAL *E(slot_dq)(const attn__backward *b, const attn__slot *slot, size_t 
 
 static void E(sweep_chunk)(E(sweep) * s, const attn__chunks *c, size_t chunk, REAL *dq)
 {
+    const attn__backward *b = s->job;
+    const E(work) *w = &s->w;
     size_t at = chunk * c->each, end = at + c->each < c->tiles ? at + c->each : c->tiles;
-    size_t cells = (size_t)s->w.seq.rows * s->w.p->group * s->job->key_width;
+    size_t group = w->p->group, head = w->b * w->p->heads + w->key_head * group;
 
     s->dq = dq;
     if (dq)
-        memset(dq, 0, cells * sizeof *dq);
+        memset(dq, 0, (size_t)w->seq.rows * group * b->key_width * sizeof *dq);
+    memset(s->slopes, 0, group * sizeof *s->slopes);
     while (at < end) {
-        size_t n = end - at < s->job->pass_tiles ? end - at : s->job->pass_tiles;
+        size_t n = end - at < b->pass_tiles ? end - at : b->pass_tiles;
         E(sweep_pass)(s, c->first_tile + (int64_t)at, n);
         at += n;
     }
+    for (size_t h = 0; b->wants_dalibi && h < group; h++)
+        b->slope_sum[(head + h) * b->most_chunks + chunk] = s->slopes[h];
 }
 
 /* Chunks of keys, one or all in turn. */
@@ -597,7 +602,6 @@ static void E(key_item)(E(sweep) * s, const attn__item *item)
 
     if (b->wants_dbias)
         attn__await_turn(b, item);
-    memset(s->slopes, 0, p->group * sizeof *s->slopes);
     if (!b->in_turn) {
         E(sweep_chunk)(s, &c, item->index, dq ? E(slot_dq)(b, item->slot, item->index) : NULL);
     } else {
@@ -609,9 +613,6 @@ static void E(key_item)(E(sweep) * s, const attn__item *item)
     }
     if (b->wants_dbias)
         attn__end_turn(b, item);
-    for (size_t h = 0; b->wants_dalibi && h < p->group; h++)
-        b->slope_sum[(w->b * p->heads + w->key_head * p->group + h) * b->chunks + item->index] =
-            s->slopes[h];
     if (item->index == 0)
         attn__clear_missing_keys(b, w->b, w->key_head);
 }
