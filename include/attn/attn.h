@@ -396,7 +396,7 @@ typedef struct attn_forward_args {
 ATTN_API attn_status attn_forward(const attn_ctx *ctx, const attn_forward_args *args,
                                   attn_error *err);
 
-/* What attn_forward (or attn_decode) would do with these arguments. */
+/* What a compute call would do with these arguments; its own comment names the paths. */
 typedef struct attn_plan {
     size_t struct_size;
     size_t workspace_size; /* bytes to pass as workspace */
@@ -451,7 +451,8 @@ typedef struct attn_backward_args {
     const attn_forward_args *forward; /* of the call to be differentiated. q, k, v and all options
                                        * as then; lse as it wrote it; out likewise, f32 (f64), no
                                        * longer q's memory (may be absent if delta is given).
-                                       * `weights`, `partial`, `start` and `workspace` are ignored:
+                                       * `weights`, `partial`, `start`, `dout`, `delta` and
+                                       * `workspace` are ignored:
                                        * with the lse of all keys, keys may be a part of them */
     attn_view dout;  /* [B, H, Tq, Dv]: derivative of the loss by out; any type that goes with q */
     attn_view delta; /* [B, H, Tq, 1] f32 or f64: sum_c dout * out, as attn_forward writes it; or
@@ -489,8 +490,8 @@ typedef struct attn_backward_args {
  *     dsink[h]  = sum_i e^(sink - LSE) (dlse - delta)    summed over b if the sink is one for all
  *     dalibi[h] = -sum dt |pos_q - pos_k|                likewise
  *
- * P is computed again from q, k and lse; nothing of size Tq x Tk is kept. Memory: copies of q and
- * dout and the running dq of the key heads in flight, of the latter at most 8 each (one for each
+ * P is computed again from q, k and lse; nothing of size Tq x Tk is kept. Memory: lse and delta;
+ * copies of q and dout and the running dq of the key heads in flight, of the latter at most 8 each (one for each
  * chunk of keys), or none of that with workspace_least, which costs seven matrix products instead
  * of five.
  *
@@ -501,7 +502,8 @@ typedef struct attn_backward_args {
  * Bits: a row of dq depends on its own row's inputs and the keys it attends, and on where their
  * sequence begins and ends (chunks are eighths of it); dk and dv on all query rows that attend the
  * key; never on threads, strides, workspace or, but for dbias, dsink and dalibi, which may sum over
- * it, batch. Repeated calls give the same bits.
+ * it, batch. Repeated calls give the same bits. Workers that add to one cell of dbias wait for one
+ * another: one summed over heads keeps few of them busy.
  * Accuracy: docs/numerics.md has the bounds.
  * Errors: as attn_forward; ATTN_E_ARGUMENT also for lse absent, out of a half type without delta, a
  * tile function without gradient, dsink without sink, dalibi without slopes, no output.

@@ -16,7 +16,6 @@ enum {
     MOST_CHUNKS = 8,
     LEAST_TILES = 4,      /* tiles of a chunk: adding up chunks must stay cheap */
     PASS_SIZE = 1 << 19,  /* bytes of a pass's tiles that should stay in the L2 cache */
-    MOST_PASS = 4,        /* tiles */
     SWEEP_SIZE = 1 << 19, /* bytes of the rows of an item of the query sweep */
     SWEEP_ROWS = 384,     /* at most */
     TURN_HEADS = 8,       /* key heads a worker from which chunks are taken in turn */
@@ -182,6 +181,7 @@ static attn_status check(attn__backward *b, const attn_ctx *ctx, const attn_back
     b->wants_dbias = attn__present(&a->dbias);
     b->wants_dsink = attn__present(&a->dsink);
     b->wants_dalibi = attn__present(&a->dalibi);
+    b->has_rows = b->problem.rows > 0 && b->problem.heads > 0 && b->problem.sequences > 0;
     b->wants_ds = b->wants_dq || b->wants_dk || b->wants_dbias || b->wants_dalibi;
     TRY(check_inputs(b, err));
     TRY(check_outputs(b, err));
@@ -191,6 +191,8 @@ static attn_status check(attn__backward *b, const attn_ctx *ctx, const attn_back
     attn__tame(&a->dk);
     attn__tame(&a->dv);
     attn__tame(&a->dbias);
+    attn__tame(&a->dsink);
+    attn__tame(&a->dalibi);
     return ATTN_OK;
 }
 
@@ -238,25 +240,28 @@ static size_t measure(const attn__problem *p, double *work)
 static bool cut_shared(attn__backward *b, char *base)
 {
     const attn__problem *p = &b->problem;
-    size_t real = p->f64 ? sizeof(double) : sizeof(float), rows, heads, slopes, copies, all, at = 0;
+    size_t real = p->f64 ? sizeof(double) : sizeof(float), columns = b->key_width + p->width;
+    size_t rows, heads, slopes, turns, copies, at = 0;
     bool fits = true;
 
-    fits &= attn__mul((size_t)p->args.q.size[0] * p->heads, (size_t)p->args.q.size[2], &rows);
-    fits &= attn__mul(rows, real, &rows);
-    fits &= attn__mul(p->sequences * p->heads, sizeof(double), &heads);
-    fits &= attn__mul(heads, b->most_chunks, &slopes);
-    copies = b->copies && !b->in_turn ? rows : 0;
-    fits &= attn__mul(copies, b->key_width + p->width, &all);
-    if (!fits || rows > SIZE_MAX / 8 || slopes > SIZE_MAX / 8 || all > SIZE_MAX / 8)
+    fits &= attn__mul((size_t)p->args.q.size[0], p->heads, &rows);
+    fits &= attn__mul(rows, (size_t)p->args.q.size[2], &rows);
+    fits &= attn__mul(p->sequences, p->heads, &heads);
+    fits &= attn__mul(heads, b->most_chunks * sizeof(double), &slopes);
+    fits &= attn__mul(p->sequences * p->key_heads, b->chunks * sizeof *b->turn, &turns);
+    fits &= attn__mul(rows, columns * real, &copies);
+    if (!fits || rows > SIZE_MAX / 64 || slopes > SIZE_MAX / 16 || turns > SIZE_MAX / 16 ||
+        copies > SIZE_MAX / 16)
         return false;
-    b->lse = attn__cut(base, &at, rows);
-    b->delta = attn__cut(base, &at, rows);
-    b->q = attn__cut(base, &at, copies * b->key_width);
-    b->dout = attn__cut(base, &at, copies * p->width);
-    b->sink_sum = attn__cut(base, &at, heads);
+    if (!b->copies || b->in_turn)
+        copies = 0;
+    b->lse = attn__cut(base, &at, rows * real);
+    b->delta = attn__cut(base, &at, rows * real);
+    b->q = attn__cut(base, &at, copies / columns * b->key_width);
+    b->dout = attn__cut(base, &at, copies / columns * p->width);
+    b->sink_sum = attn__cut(base, &at, b->wants_dsink ? heads * sizeof(double) : 0);
     b->slope_sum = attn__cut(base, &at, b->wants_dalibi ? slopes : 0);
-    b->turn = attn__cut(
-        base, &at, b->wants_dbias ? p->sequences * p->key_heads * b->chunks * sizeof *b->turn : 0);
+    b->turn = attn__cut(base, &at, b->takes_turns ? turns : 0);
     b->scratch = attn__cut(base, &at, 0);
     b->shared_size = at;
     return true;
@@ -266,7 +271,7 @@ static bool cut_shared(attn__backward *b, char *base)
 static bool lay_out(attn__backward *b, bool least)
 {
     const attn__problem *p = &b->problem;
-    size_t real = p->f64 ? sizeof(double) : sizeof(float), key_heads = p->sequences * p->key_heads;
+    size_t real = p->f64 ? sizeof(double) : sizeof(float), key_heads;
     size_t items, dq_size, tile, fits_in, total;
     bool fits = true;
     double work, copied;
@@ -276,14 +281,17 @@ static bool lay_out(attn__backward *b, bool least)
     b->query_sweep = b->wants_dq && (least || !b->key_sweep);
     b->most_chunks = b->chunks = measure(p, &work);
     b->threads = work < SMALL_CALL ? 1 : (size_t)p->ctx->threads;
+    fits &= attn__mul(p->sequences, p->key_heads, &key_heads);
+    fits &= attn__mul((size_t)p->rows, p->group, &b->rows_kept);
+    if (!fits || b->rows_kept > SIZE_MAX / 64 / (b->key_width + p->width))
+        return false;
     b->in_turn = b->threads == 1 || key_heads >= TURN_HEADS * b->threads;
 
-    b->rows_kept = (size_t)p->rows * p->group;
     copied = (double)p->args.q.size[0] * (double)p->args.q.size[2] * (double)p->heads *
              (double)(b->key_width + p->width) * (double)real;
-    b->copies = !least && (b->in_turn || copied <= COPY_SIZE);
+    b->copies = !least && b->key_sweep && (b->in_turn || copied <= COPY_SIZE);
     fits &= attn__mul(attn__tile * real, p->d + p->dv + 2 * b->key_width + p->width, &tile);
-    b->pass_tiles = PASS_SIZE / tile < 1 ? 1 : min(PASS_SIZE / tile, MOST_PASS);
+    b->pass_tiles = PASS_SIZE / tile < 1 ? 1 : min(PASS_SIZE / tile, attn__most_tiles);
     fits_in = SWEEP_SIZE / (real * (p->d + p->width + 2 * b->key_width + 64));
     fits_in = min(fits_in, SWEEP_ROWS) / attn__group * attn__group;
     b->sweep_rows = fits_in < attn__group ? attn__group : fits_in;
@@ -298,10 +306,12 @@ static bool lay_out(attn__backward *b, bool least)
     items = b->key_sweep ? key_heads * b->chunks
                          : key_heads * ((b->rows_kept + b->sweep_rows - 1) / b->sweep_rows);
     b->threads = min(b->threads, items > 0 ? items : 1);
+    b->takes_turns = b->wants_dbias && b->threads > 1;
     b->slots = b->slot_size > 0 ? min(b->threads, key_heads) : 0;
-    b->why = !b->key_sweep ? "only dq is wanted: blocks of rows each go through all keys"
-             : b->in_turn  ? "a worker takes a key head's chunks in turn"
-                           : "the chunks of a key head are shared out among workers";
+    b->why = !b->key_sweep
+                 ? "of dq, dk and dv at most dq is wanted: blocks of rows each go through all keys"
+             : b->in_turn ? "a worker takes a key head's chunks in turn"
+                          : "the chunks of a key head are shared out among workers";
 
     fits &= cut_shared(b, NULL);
     b->scratch_size = p->f64 ? attn__backward_scratch_f64(b) : attn__backward_scratch_f32(b);
@@ -339,7 +349,10 @@ static size_t find_chain(const attn__backward *b, const attn__item *item, size_t
     bool own_chunk = size[3] > 1 && (own_sequence || !attn__sequences_differ(p));
     size_t earlier = 0;
 
-    for (size_t i = 0; !own_sequence && i < sequence; i++)
+    if (b->in_turn && !own_sequence)
+        earlier = sequence * (own_head ? 1 : p->key_heads);
+    /* Chunks are shared out only where sequences are few. */
+    for (size_t i = 0; !b->in_turn && !own_sequence && i < sequence; i++)
         earlier +=
             (own_chunk ? 1 : items_of_head(b, i * p->key_heads)) * (own_head ? 1 : p->key_heads);
     earlier += own_head ? 0 : head * (own_chunk ? 1 : item->of);
@@ -490,14 +503,14 @@ static attn_status compute(attn__backward *b, char *memory)
 {
     const attn__problem *p = &b->problem;
     const attn_view *dbias = &b->args.dbias;
-    size_t heads = p->rows > 0 && p->heads > 0 ? p->sequences * p->key_heads : 0;
+    size_t heads = p->sequences * p->key_heads;
     attn__slot slot[attn__max_threads];
     attn__schedule plain = {.ctx = p->ctx, .job = b}, part[3];
     phase run[3] = {{b, prepare}, {b, sweep_keys}, {b, sweep_queries}};
     uint64_t items[3], before = 0;
 
     cut_shared(b, memory);
-    for (size_t i = 0; b->wants_dbias && i < p->sequences * p->key_heads * b->chunks; i++)
+    for (size_t i = 0; b->takes_turns && i < p->sequences * p->key_heads * b->chunks; i++)
         atomic_init(&b->turn[i], 0);
     for (size_t i = 0; i < b->slots; i++)
         slot[i].memory = b->scratch + b->threads * b->scratch_size + i * b->slot_size;
@@ -506,7 +519,7 @@ static attn_status compute(attn__backward *b, char *memory)
     part[0].heads = (b->key_sweep && b->in_turn ? 0 : p->sequences * p->heads) +
                     (b->wants_dbias ? (size_t)dbias->size[0] * (size_t)dbias->size[1] : 0);
     part[1].items_of = items_of_head;
-    part[1].heads = b->key_sweep ? p->sequences * p->key_heads : 0;
+    part[1].heads = b->key_sweep ? heads : 0;
     part[1].slot = slot;
     part[1].slot_count = b->slots;
     part[2].items_of = items_of_rows;
@@ -527,11 +540,26 @@ static attn_status compute(attn__backward *b, char *memory)
     }
     if (b->wants_dsink)
         write_sums(b, &b->args.dsink, b->sink_sum);
-    if (b->wants_dalibi && heads > 0)
+    if (b->wants_dalibi) {
         add_slopes(b);
-    if (b->wants_dalibi)
         write_sums(b, &b->args.dalibi, b->slope_sum);
+    }
     return ATTN_OK;
+}
+
+static void clear_outputs(const attn__backward *b)
+{
+    const attn_view *view[] = {&b->args.dk, &b->args.dv, &b->args.dbias, &b->args.dsink,
+                               &b->args.dalibi};
+
+    for (size_t i = 0; i < sizeof view / sizeof *view; i++) {
+        const int64_t *size = view[i]->size;
+        bool empty = size[0] == 0 || size[1] == 0 || size[2] == 0 || size[3] == 0;
+
+        for (int64_t s = 0; !empty && s < size[0]; s++)
+            for (int64_t h = 0; h < size[1]; h++)
+                attn__clear(view[i], s, h, 0, size[2]);
+    }
 }
 
 /* A checked call, laid out; *least gets the workspace that it can do with. */
@@ -539,13 +567,17 @@ static attn_status prepare_call(attn__backward *b, size_t *least, const attn_ctx
                                 const attn_backward_args *args, attn_error *err)
 {
     TRY(check(b, ctx, args, err));
+    *least = 0;
+    if (!b->has_rows) {
+        b->why = "no query rows: zeros are all there is to write";
+        b->threads = b->in_turn = 1;
+        return ATTN_OK;
+    }
     if (!lay_out(b, true))
         return attn__fail(err, ATTN_E_MEMORY, 0, "workspace: its size exceeds the address space");
     *least = b->workspace_size;
-    if (!lay_out(b, false) || b->workspace_size < *least) {
+    if (!lay_out(b, false) || b->workspace_size < *least)
         lay_out(b, true);
-        b->workspace_size = *least;
-    }
     return ATTN_OK;
 }
 
@@ -557,6 +589,10 @@ static attn_status backward(const attn_ctx *ctx, const attn_backward_args *args,
     size_t least;
 
     TRY(prepare_call(&b, &least, ctx, args, err));
+    if (!b.has_rows) {
+        clear_outputs(&b);
+        return ATTN_OK;
+    }
     TRY(attn__begin_workspace(&w, ctx, b.args.workspace, b.args.workspace_size, b.workspace_size,
                               least, "attn_backward_plan", err));
     if (w.size < b.workspace_size)

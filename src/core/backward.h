@@ -19,18 +19,18 @@
 typedef struct attn__backward {
     attn__problem problem;
     attn_backward_args args;
-    bool has_delta, has_dlse;
+    bool has_rows, has_delta, has_dlse;
     bool wants_dq, wants_dk, wants_dv, wants_dbias, wants_dsink, wants_dalibi;
     bool wants_ds;    /* anything but dv */
     size_t key_width; /* d rounded up to a multiple of 16 */
 
     bool key_sweep, query_sweep; /* which of them run; dq is the query sweep's if it does */
-    bool in_turn;
-    size_t most_chunks; /* of the longest sequence */
-    size_t chunks;      /* items of a head: the same, or 1 if they are taken in turn */
-    size_t rows_kept;   /* rows of a head whose running dq a slot holds */
-    size_t pass_tiles;  /* tiles of keys at a time in the key sweep */
-    size_t sweep_rows;  /* query rows of an item of the query sweep */
+    bool in_turn, takes_turns;   /* items wait for each other before they add to dbias */
+    size_t most_chunks;          /* of the longest sequence */
+    size_t chunks;               /* items of a head: the same, or 1 if they are taken in turn */
+    size_t rows_kept;            /* rows of a head whose running dq a slot holds */
+    size_t pass_tiles;           /* tiles of keys at a time in the key sweep */
+    size_t sweep_rows;           /* query rows of an item of the query sweep */
     size_t threads, slots;
     size_t shared_size, scratch_size, slot_size, workspace_size; /* bytes */
     const char *why;
@@ -48,7 +48,10 @@ typedef struct attn__backward {
     attn__schedule schedule;
 } attn__backward;
 
-enum { attn__block_rows = 96 }; /* query rows at a time in the key sweep; a multiple of a group */
+enum {
+    attn__block_rows = 96, /* query rows at a time in the key sweep; a multiple of a group */
+    attn__most_tiles = 4,  /* tiles of keys at a time */
+};
 
 /* Tiles of the grid that hold keys of a sequence, tiles of a chunk, and chunks (at least one). */
 typedef struct attn__chunks {

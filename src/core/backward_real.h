@@ -11,14 +11,12 @@ typedef struct E(key_tile) {
     REAL *dk, *dv;       /* [64][key_width], [64][width] */
 } E(key_tile);
 
-enum { E(MOST_TILES) = 4 };
-
 typedef struct E(sweep) {
     E(work) w; /* the rows of a block, and the tile they meet */
     const attn__backward *job;
     const E(attn__gradient) * g;
     bool keys; /* key sweep: keeps a block's weights to sum dk and dv */
-    E(key_tile) pass[E(MOST_TILES)];
+    E(key_tile) pass[attn__most_tiles];
 
     /* Of the rows at hand. */
     REAL *dout;              /* [rows][width] */
@@ -170,7 +168,8 @@ static void E(prepare_head)(const attn__backward *b, const attn__sequence *s, si
             sum -= (double)share[0] * (double)delta[i];
         }
     }
-    b->sink_sum[sequence * p->heads + head] = sum;
+    if (b->wants_dsink)
+        b->sink_sum[sequence * p->heads + head] = sum;
 }
 
 void E(attn__backward_prepare)(const attn__backward *b, size_t sequence, size_t head, void *room)
@@ -383,7 +382,8 @@ static void E(visit_cells)(E(sweep) * s, const E(key_tile) * t, size_t g, size_t
     needed = lanes((int64_t)c0, (int64_t)c1);
     s->g->gradients(weights, ds, mr, c0, c1, (all & needed) == needed ? NULL : allow, s->lse + g,
                     s->delta + g);
-    E(pass_back)(s, g, mr, ds, c0, c1);
+    if (b->wants_ds)
+        E(pass_back)(s, g, mr, ds, c0, c1);
     for (size_t r = 0; p->drop_below && r < mr; r++)
         w->k->drop(weights + r * attn__tile, c0, c1, kept[r], factor);
     for (size_t r = 0; s->keys && c1 - c0 < attn__tile && r < mr; r++) {
@@ -600,7 +600,7 @@ static void E(key_item)(E(sweep) * s, const attn__item *item)
     size_t cells = (size_t)w->seq.rows * p->group * b->key_width;
     bool dq = b->slot_size > 0;
 
-    if (b->wants_dbias)
+    if (b->takes_turns)
         attn__await_turn(b, item);
     if (!b->in_turn) {
         E(sweep_chunk)(s, &c, item->index, dq ? E(slot_dq)(b, item->slot, item->index) : NULL);
@@ -611,7 +611,7 @@ static void E(key_item)(E(sweep) * s, const attn__item *item)
                 s->g->add(E(slot_dq)(b, item->slot, 0), s->dq, cells);
         }
     }
-    if (b->wants_dbias)
+    if (b->takes_turns)
         attn__end_turn(b, item);
     if (item->index == 0)
         attn__clear_missing_keys(b, w->b, w->key_head);
