@@ -451,9 +451,8 @@ typedef struct attn_backward_args {
     const attn_forward_args *forward; /* of the call to be differentiated. q, k, v and all options
                                        * as then; lse as it wrote it; out likewise, f32 (f64), no
                                        * longer q's memory (may be absent if delta is given).
-                                       * `weights`, `partial`, `start`, `dout`, `delta` and
-                                       * `workspace` are ignored:
-                                       * with the lse of all keys, keys may be a part of them */
+                                       * Ignored: weights, partial, start, dout, delta, workspace.
+                                       * With the lse of all keys, keys may be a part of them */
     attn_view dout;  /* [B, H, Tq, Dv]: derivative of the loss by out; any type that goes with q */
     attn_view delta; /* [B, H, Tq, 1] f32 or f64: sum_c dout * out, as attn_forward writes it; or
                       * absent: computed from out */
