@@ -116,6 +116,48 @@ static void no_allocation_with_a_workspace(void **state)
     }
 }
 
+/* --- Cancelling ----------------------------------------------------------------------------- */
+
+static int stop_at(void *user, uint64_t done, uint64_t total)
+{
+    CHECK(done <= total);
+    return --*(long *)user <= 0;
+}
+
+/* At any step the call ends and says so: workers that wait for each other too. */
+static void cancelling_ends_the_call(void **state)
+{
+    for (int n = 0; n < 2 * OPTION_SETS; n++) {
+        attn_ctx_options o = ATTN_CTX_OPTIONS_INIT;
+        problem p = problem_make(ctx_for(test_set(state), 1), ATTN_F32, n / 2, 2, 40, 700);
+        subject s = subject_make(&p);
+        way w = {.ctx = ctx_for(test_set(state), 1), .n = 2, .bias_sums = 1};
+        gradient_call c;
+        attn_ctx *ctx;
+        long left, step;
+        attn_status st = ATTN_E_CANCELLED;
+
+        o.kernels = test_set(state);
+        o.threads = n % 2 ? 5 : 1;
+        o.progress = stop_at;
+        o.progress_user = &left;
+        CHECK(attn_ctx_create(&o, &ctx, NULL) == ATTN_OK);
+        gradient_make(&c, &s, &w);
+        gradient_forward(w.ctx, &c);
+        c.a.forward = &c.f;
+        for (step = 1; st == ATTN_E_CANCELLED; step++) {
+            attn_error err = {ATTN_OK, 0, ""};
+
+            left = step;
+            st = attn_backward(ctx, &c.a, &err);
+            CHECK(st == ATTN_OK || (st == ATTN_E_CANCELLED && err.status == st && err.text[0]));
+        }
+        CHECK(step > 2 && step < 1000);
+        attn_ctx_destroy(ctx);
+        arena_reset(&problem_mem);
+    }
+}
+
 /* --- How much ------------------------------------------------------------------------------- */
 
 enum { LONG = 65536, TILE = 4 << 20 };
@@ -136,8 +178,8 @@ static attn_view unread(attn_type type, int64_t place, int64_t b, int64_t h, int
 }
 
 /* 64k keys and queries with every option: running dq of the heads in flight, eight of them at most,
- * and what each worker needs; with the least workspace none of the former. Never anything of the
- * size of the scores. */
+ * q and dout in f32, and what each worker needs; with the least workspace only the latter. Never
+ * anything of the size of the scores. */
 static void workspace_is_bounded(void **state)
 {
     enum { D = 128, H = 32, HK = 8 };
@@ -145,6 +187,7 @@ static void workspace_is_bounded(void **state)
     attn_backward_args a = ATTN_BACKWARD_ARGS_INIT;
     attn_mask m = ATTN_MASK_INIT;
     size_t rows = (size_t)2 * H * LONG * 2 * sizeof(float); /* lse and delta */
+    size_t copies = (size_t)2 * H * LONG * 2 * D * sizeof(float);
 
     f.q = unread(ATTN_F32, 0, 2, H, LONG, D);
     f.k = unread(ATTN_F32, 1, 2, HK, LONG, D);
@@ -176,7 +219,7 @@ static void workspace_is_bounded(void **state)
         CHECK_MSG(attn_backward_plan(ctx, &a, &plan, &err) == ATTN_OK, "%s", err.text);
         CHECK_MSG(plan.workspace_least <= few, "least %zu, threads %d", plan.workspace_least,
                   threads);
-        CHECK_MSG(plan.workspace_size <= few + (size_t)threads * 8 * dq, "%zu, threads %d",
+        CHECK_MSG(plan.workspace_size <= few + (size_t)threads * 8 * dq + copies, "%zu, threads %d",
                   plan.workspace_size, threads);
         CHECK(plan.workspace_least <= plan.workspace_size);
         CHECK(plan.kernels == attn_ctx_kernels(ctx) && plan.threads >= 1 && plan.why[0]);
@@ -253,6 +296,7 @@ int main(int argc, char **argv)
     static const test_case tests[] = {
         {"every allocation fails", every_allocation_fails, 1},
         {"no allocation with a workspace", no_allocation_with_a_workspace, 1},
+        {"cancelling ends the call", cancelling_ends_the_call, 1},
         {"workspace is bounded", workspace_is_bounded, 1},
         {"no byte outside the arrays", no_byte_outside_the_arrays, 1},
     };
