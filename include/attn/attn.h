@@ -490,9 +490,9 @@ typedef struct attn_backward_args {
  *     dalibi[h] = -sum dt |pos_q - pos_k|                likewise
  *
  * P is computed again from q, k and lse; nothing of size Tq x Tk is kept. Memory: lse and delta;
- * copies of q and dout and the running dq of the key heads in flight, of the latter at most 8 each (one for each
- * chunk of keys), or none of that with workspace_least, which costs seven matrix products instead
- * of five.
+ * copies of q and dout and the running dq of the key heads in flight, of the latter at most 8 each
+ * (one for each chunk of keys), or none of these with workspace_least, which costs seven matrix
+ * products instead of five.
  *
  * Edges: empty rows, rows that do not exist, and keys that no row attends have gradients of exactly
  * +0, whatever dout holds there; of an empty row dsink takes dlse, rows that do not exist give

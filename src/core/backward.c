@@ -476,8 +476,7 @@ static void write_sums(const attn__backward *b, const attn_view *to, const doubl
         }
 }
 
-/* Sums of chunks to sums of heads, at the front of the same array: the same however chunks were taken.
- */
+/* Sums of chunks to sums of heads, at the front of the same array. */
 static void add_slopes(const attn__backward *b)
 {
     const attn__problem *p = &b->problem;
