@@ -1,10 +1,13 @@
 /* platform.c: the only file of base that knows which operating system this is. */
-#define _GNU_SOURCE /* sched_getaffinity */
+#define _GNU_SOURCE /* sched_getaffinity, madvise */
 #include "src/base/platform.h"
 
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 #include <unistd.h>
 
 #if defined(__linux__)
@@ -86,6 +89,15 @@ int attn__usable_cpus(void)
 int64_t attn__process(void)
 {
     return getpid();
+}
+
+void attn__want_large_pages(void *memory, size_t size)
+{
+#if defined(__linux__)
+    (void)madvise(memory, size, MADV_HUGEPAGE); /* no is an answer: the memory is there */
+#else
+    (void)memory, (void)size;
+#endif
 }
 
 void attn__yield(void)

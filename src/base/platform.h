@@ -2,6 +2,7 @@
 #ifndef ATTN_BASE_PLATFORM_H
 #define ATTN_BASE_PLATFORM_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* CPUs this process may use: the smaller of its affinity set and its cgroup quota, rounded up; at
@@ -10,6 +11,9 @@ int attn__usable_cpus(void);
 
 /* A number that differs between a process and the children it forks. */
 int64_t attn__process(void);
+
+/* Asks for memory, whole large pages that nothing has touched yet, to be backed by large pages. */
+void attn__want_large_pages(void *memory, size_t size);
 
 /* Lets another thread run. */
 void attn__yield(void);

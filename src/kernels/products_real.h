@@ -164,11 +164,18 @@ ATTN__INLINE void K(values_block)(int mr, int nv, attn_type type, REAL *out, ptr
         break;                                                                                     \
     }
 
+ATTN__INLINE ptrdiff_t K(elements_ahead)(size_t mr, attn_type type, ptrdiff_t bytes)
+{
+    bool light = type == REAL_TYPE ? mr <= 2 : type == ATTN_BF16 && mr == 1;
+
+    return light ? LIGHT_AHEAD : bytes / (ptrdiff_t)K(element_size)(type);
+}
+
 static void K(scores)(REAL *s, size_t mr, const REAL *q, ptrdiff_t q_stride, attn_type type,
                       const void *tile, const float *scale, size_t d, size_t c0, size_t c1,
                       bool fresh)
 {
-    ptrdiff_t ahead = fresh ? KEYS_AHEAD / (ptrdiff_t)K(element_size)(type) : 0;
+    ptrdiff_t ahead = fresh ? K(elements_ahead)(mr, type, KEYS_AHEAD) : 0;
 
     (void)scale; /* unused where there are no i8 keys */
     while (c0 < c1) {
@@ -258,20 +265,19 @@ static void K(values_wide)(REAL *out, ptrdiff_t out_stride, size_t mr, const REA
 #undef WIDE
 }
 
-/* How many rows of so many bytes to ask ahead. */
-ATTN__INLINE ptrdiff_t K(rows_ahead)(ptrdiff_t row)
-{
-    return row <= 0 || row > VALUES_AHEAD / 8 ? 8 : VALUES_AHEAD / row;
-}
-
 static void K(values)(REAL *out, ptrdiff_t out_stride, size_t mr, const REAL *p, size_t k0,
                       size_t k1, attn_type type, const void *v, ptrdiff_t v_stride,
                       const float *scale, size_t width, bool fresh)
 {
-    size_t step = fresh && mr > 2 && type == REAL_TYPE ? SWEEP_ROWS : TILE, columns;
-    ptrdiff_t ahead = fresh ? K(rows_ahead)(v_stride * (ptrdiff_t)K(element_size)(type)) : 0;
+    bool sweeps = fresh && mr > 2 && type == REAL_TYPE && width > PANEL;
+    size_t step = sweeps ? SWEEP_ROWS : TILE, columns;
+    ptrdiff_t ahead = K(elements_ahead)(mr, type, VALUES_AHEAD);
 
-    ahead *= v_stride;
+    if (v_stride <= 0 || v_stride > ahead / 8) /* far apart: eight rows */
+        ahead = 8;
+    else
+        ahead /= v_stride;
+    ahead = fresh ? ahead * v_stride : 0;
     for (size_t k = k0, keys; k < k1; k += keys) {
         const void *from = K(advance)(type, v, (ptrdiff_t)(k - k0) * v_stride);
         const float *factor = type == ATTN_I8 ? scale + (k - k0) : NULL;

@@ -308,7 +308,9 @@ ATTN__INLINE void K(widen_keys_typed)(attn_type type, REAL *tile, const void *sr
             VEC x[NV];
 
             K(load_step)(NV, type, x, K(advance)(type, from, (ptrdiff_t)(c * PANEL)));
-            K(prefetch)(type, from, KEYS_AHEAD + (ptrdiff_t)(c * PANEL), PANEL);
+            K(prefetch)
+            (type, from, KEYS_AHEAD / (ptrdiff_t)K(element_size)(type) + (ptrdiff_t)(c * PANEL),
+             PANEL);
             ATTN__UNROLL
             for (size_t v = 0; v < NV; v++) {
                 if (type == ATTN_I8)
