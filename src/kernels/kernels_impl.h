@@ -11,10 +11,10 @@
 #define PASTE(a, b) PASTE_(a, b)
 
 /* Tiles that come from memory: asking so many bytes ahead takes the two streams over the ends of
- * pages, where the processor's own prefetching stops, and over the time spent on the other one. With
- * little arithmetic a line its own prefetching leads, and asking far ahead would only disturb it:
- * then 1024 elements. Rows of values are read in columns of a panel; f32 so many rows at a time past
- * all columns, lest the stream rest while the second panel is computed from the cache. */
+ * pages, where the processor's own prefetching stops, and over the time spent on the other one.
+ * With little arithmetic a line its own prefetching leads, and asking far ahead would only disturb
+ * it: then 1024 elements. Rows of values are read in columns of a panel; f32 so many rows at a time
+ * past all columns, lest the stream rest while the second panel is computed from the cache. */
 enum { KEYS_AHEAD = 8192, VALUES_AHEAD = 16384, LIGHT_AHEAD = 1024, SWEEP_ROWS = 16 };
 
 #define REAL float
