@@ -10,6 +10,7 @@
 typedef struct spoilt {
     gradient_call c;
     attn_mask mask;
+    gradients outputs; /* before it is */
     attn_status want;
     const char *names; /* what the text must mention */
 } spoilt;
@@ -259,14 +260,13 @@ static int spoil_workspace(spoilt *x, int n, const attn_ctx *ctx)
 
 static void expect_refused(const attn_ctx *ctx, spoilt *x, int plan_too, const char *what, int n)
 {
-    const attn_view outputs[] = {x->c.a.dq, x->c.a.dk, x->c.a.dv, x->c.a.dbias};
-    uint64_t before[4];
+    uint64_t before[GRADIENTS];
     attn_plan plan = ATTN_PLAN_INIT, untouched = ATTN_PLAN_INIT;
     attn_error err = {ATTN_OK, 0, ""};
     attn_status st, planned;
 
-    for (int i = 0; i < 4; i++)
-        before[i] = outputs[i].data && outputs[i].stride[3] ? view_hash(&outputs[i]) : 0;
+    for (int i = 0; i < GRADIENTS; i++)
+        before[i] = view_hash(&x->outputs.of[i]);
     planned = attn_backward_plan(ctx, &x->c.a, &plan, NULL);
     st = attn_backward(ctx, &x->c.a, &err);
     CHECK_MSG(st != ATTN_OK && (st == x->want || x->want == (ATTN_E_ARGUMENT | ATTN_E_SHAPE)),
@@ -281,9 +281,9 @@ static void expect_refused(const attn_ctx *ctx, spoilt *x, int plan_too, const c
     CHECK_MSG(!x->names || strstr(err.text, x->names), "%s %d: '%s' does not name %s", what, n,
               err.text, x->names);
     CHECK_MSG(attn_backward(ctx, &x->c.a, NULL) == st, "%s %d: without err", what, n);
-    for (int i = 0; i < 4; i++)
-        CHECK_MSG(!before[i] || view_hash(&outputs[i]) == before[i], "%s %d: output written", what,
-                  n);
+    for (int i = 0; i < GRADIENTS; i++)
+        CHECK_MSG(view_hash(&x->outputs.of[i]) == before[i], "%s %d: %s written", what, n,
+                  gradient_names[i]);
 }
 
 /* A call with sink, slopes and every output. */
@@ -299,6 +299,8 @@ static void make_valid(spoilt *x, subject *s, const way *w)
     x->c.a.forward = &x->c.f;
     x->c.a.dsink = view_plain(&problem_mem, ATTN_F32, 1, p->h, 1, 1);
     x->c.a.dalibi = view_plain(&problem_mem, ATTN_F32, 1, p->h, 1, 1);
+    x->outputs =
+        (gradients){{x->c.a.dq, x->c.a.dk, x->c.a.dv, x->c.a.dbias, x->c.a.dsink, x->c.a.dalibi}};
     gradient_forward(w->ctx, &x->c);
 }
 
