@@ -42,6 +42,8 @@ million     full   43200  1,000,000 random forward cases
 # --- Stages: each runs in its own process with its output in a log ---------------------------------
 
 werror=-DATTN_WERROR=ON
+# Programs of minutes whose cases the random ones of the same kind cover: once, in stage test.
+long='^test_backward_(bits|pairs)$'
 
 stage_deps()
 {
@@ -98,7 +100,8 @@ stage_viz_browser()
 
 stage_clang()
 {
-    scripts/build.sh clang $werror && ATTN_TEST_CASES="--cases 5000" scripts/test.sh build-clang
+    scripts/build.sh clang $werror &&
+        ATTN_TEST_CASES="--cases 5000" scripts/test.sh build-clang -E "$long"
 }
 
 # The widest set that this machine has is what every other stage runs.
@@ -109,7 +112,7 @@ stage_sets()
     for set in scalar avx2; do
         echo "=== $set"
         ATTN_TEST_ARGS="--set $set" ATTN_TEST_CASES="--cases 5000" \
-            scripts/test.sh build -E '^(cli|browser)_' || return
+            scripts/test.sh build -E "^(cli|browser)_|$long" || return
     done
 }
 
@@ -122,8 +125,8 @@ stage_asan()
     # The programs that repeat everything for each set are long under ASan: the widest set stands for
     # all in most of them, and every set is run by those that check kernels one by one.
     scripts/build.sh asan $werror || return
-    ATTN_TEST_ARGS="--set $(widest_set)" ATTN_TEST_CASES="--cases 2000" \
-        scripts/test.sh build-asan -E '^cli_' &&
+    ATTN_TEST_ARGS="--set $(widest_set)" ATTN_TEST_CASES="--cases 1000" \
+        scripts/test.sh build-asan -E "^cli_|$long" &&
         ATTN_TEST_CASES="--cases 300" \
             scripts/test.sh build-asan -R '^(test_(differential|kernels|reviewed)|cli_.*)$'
 }
@@ -144,7 +147,7 @@ stage_tsan()
     scripts/build.sh tsan $werror &&
         ATTN_TEST_ARGS="--set $(widest_set)" ATTN_TEST_CASES="--cases 500" \
             "${fixed[@]}" scripts/test.sh build-tsan \
-            -R '^test_(bits|bits_host|cache|ctx|contract|differential|gemm|io)$'
+            -R '^test_(bits|bits_host|cache|ctx|contract|(backward_)?differential|gemm|io)$'
 }
 
 # Runs every fuzz target $1 times, from its seeds in tests/fuzz/corpus/NAME.
