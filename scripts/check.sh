@@ -29,7 +29,7 @@ demo        ci     180    make demo
 viz_browser ci     900    pages and SVG in headless Chromium; fetches Chromium if it is missing
 clang       ci     420    fast tier as clang compiles it
 sets        ci     420    fast tier capped to each kernel set
-asan        ci     600    fast tier under AddressSanitizer and UndefinedBehaviorSanitizer
+asan        ci     900    fast tier under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan        ci     600    tests with threads under ThreadSanitizer
 fuzz_smoke  ci     300    20,000 runs of every fuzz target
 aarch64     ci     600    cross build; kernels and some more tests under qemu
