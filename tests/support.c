@@ -98,6 +98,21 @@ static size_t collect(const test_case *tests, size_t n, const char *filter, int 
     return count;
 }
 
+const char *test_option(int *argc, char **argv, const char *name, int keep)
+{
+    for (int i = 1; i + 1 < *argc; i++)
+        if (!strcmp(argv[i], name)) {
+            const char *value = argv[i + 1];
+
+            if (!keep) {
+                memmove(argv + i, argv + i + 2, (size_t)(*argc - i - 1) * sizeof *argv);
+                *argc -= 2;
+            }
+            return value;
+        }
+    return NULL;
+}
+
 int test_main(int argc, char **argv, const test_case *tests, size_t n)
 {
     static struct CMUnitTest units[MAX_TESTS];

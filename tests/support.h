@@ -26,6 +26,9 @@ typedef struct test_case {
  * with arguments of its own removes them first. Returns the exit code. */
 int test_main(int argc, char **argv, const test_case *tests, size_t n);
 
+/* Takes "name value" out of the arguments, or (keep) leaves it there; NULL if it is not there. */
+const char *test_option(int *argc, char **argv, const char *name, int keep);
+
 /* Within a per_set test: the set at hand. Elsewhere: ATTN_SET_AUTO. */
 attn_kernel_set test_set(void **state);
 

@@ -133,34 +133,18 @@ static void within_bounds(void **state)
     assert_true(ref_worst_gradient(w) <= TRIPWIRE);
 }
 
-/* Takes "name value" out of the arguments; NULL if it is not there. */
-static const char *take(int *argc, char **argv, const char *name, int keep)
-{
-    for (int i = 1; i + 1 < *argc; i++)
-        if (!strcmp(argv[i], name)) {
-            const char *value = argv[i + 1];
-
-            if (!keep) {
-                memmove(argv + i, argv + i + 2, (size_t)(*argc - i - 1) * sizeof *argv);
-                *argc -= 2;
-            }
-            return value;
-        }
-    return NULL;
-}
-
 int main(int argc, char **argv)
 {
     static const test_case tests[] = {{"cases", all_cases, 0}, {"within bounds", within_bounds, 1}};
     const char *value;
 
-    if ((value = take(&argc, argv, "--cases", 0)))
+    if ((value = test_option(&argc, argv, "--cases", 0)))
         cases = strtoll(value, NULL, 0);
-    if ((value = take(&argc, argv, "--case", 0)))
+    if ((value = test_option(&argc, argv, "--case", 0)))
         only_case = strtoll(value, NULL, 0);
-    if ((value = take(&argc, argv, "--threads", 0)))
+    if ((value = test_option(&argc, argv, "--threads", 0)))
         threads = (int)strtol(value, NULL, 0);
-    if ((value = take(&argc, argv, "--set", 1)))
+    if ((value = test_option(&argc, argv, "--set", 1)))
         only_set = set_from_name(value);
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
 }

@@ -503,7 +503,8 @@ typedef struct attn_backward_args {
  * key; never on threads, strides, workspace or, but for dbias, dsink and dalibi, which may sum over
  * it, batch. Repeated calls give the same bits. Workers that add to one cell of dbias wait for one
  * another: one summed over heads keeps few of them busy.
- * Accuracy: docs/numerics.md has the bounds.
+ * Accuracy: docs/numerics.md has the bounds. P is e^(t - lse): where |lse| is so large that its own
+ * rounding is not small (a bias of -FLT_MAX on every key), gradients have no digits.
  * Errors: as attn_forward; ATTN_E_ARGUMENT also for lse absent, out of a half type without delta, a
  * tile function without gradient, dsink without sink, dalibi without slopes, no output.
  * Threads: as attn_forward. */

@@ -20,4 +20,9 @@ void attn__free(const attn_ctx *ctx, void *memory);
 bool attn__mul(size_t a, size_t b, size_t *out);
 bool attn__add(size_t a, size_t b, size_t *out);
 
+static inline size_t attn__min(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 #endif

@@ -51,15 +51,11 @@ static attn_status check_inputs(attn__backward *b, attn_error *err)
     const attn__problem *p = &b->problem;
     const attn_forward_args *f = &p->args;
     attn_backward_args *a = &b->args;
+    const int64_t rows[4] = {f->q.size[0], f->q.size[1], f->q.size[2], (int64_t)p->dv};
 
     if (!attn__present(&a->dout))
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "dout: absent");
-    TRY(attn__check_tensor(&a->dout, "dout", false, err));
-    TRY(attn__check_size(&a->dout, "dout", f->q.size[0], f->q.size[1], f->q.size[2], (int64_t)p->dv,
-                         err));
-    if ((a->dout.type == ATTN_F64) != p->f64)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "dout: type %s with q of type %s",
-                          attn_type_name(a->dout.type), attn_type_name(f->q.type));
+    TRY(attn__check_matching(p, &a->dout, "dout", false, rows, err));
     if (b->has_delta)
         TRY(attn__check_row_output(p, &a->delta, "delta", false, true, err));
     else if (!p->has_out)
@@ -75,16 +71,6 @@ static attn_status check_inputs(attn__backward *b, attn_error *err)
         return attn__fail(err, ATTN_E_ARGUMENT, 0,
                           "tile_gradient: NULL, but forward has a tile function");
     return ATTN_OK;
-}
-
-static attn_status check_gradient(const attn__problem *p, const attn_view *view, const char *what,
-                                  const attn_view *of, attn_error *err)
-{
-    TRY(attn__check_tensor(view, what, true, err));
-    if ((view->type == ATTN_F64) != p->f64)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: type %s with q of type %s", what,
-                          attn_type_name(view->type), attn_type_name(p->args.q.type));
-    return attn__check_size(view, what, of->size[0], of->size[1], of->size[2], of->size[3], err);
 }
 
 /* The gradients of numbers a head. */
@@ -109,11 +95,11 @@ static attn_status check_outputs(attn__backward *b, attn_error *err)
         return attn__fail(err, ATTN_E_ARGUMENT, 0,
                           "dq: absent, and so are dk, dv, dbias, dsink and dalibi");
     if (b->wants_dq)
-        TRY(check_gradient(p, &a->dq, "dq", &p->args.q, err));
+        TRY(attn__check_matching(p, &a->dq, "dq", true, p->args.q.size, err));
     if (b->wants_dk)
-        TRY(check_gradient(p, &a->dk, "dk", &p->k, err));
+        TRY(attn__check_matching(p, &a->dk, "dk", true, p->k.size, err));
     if (b->wants_dv)
-        TRY(check_gradient(p, &a->dv, "dv", &p->v, err));
+        TRY(attn__check_matching(p, &a->dv, "dv", true, p->v.size, err));
     if (b->wants_dbias) {
         TRY(attn__check_view(&a->dbias, "dbias", true, err));
         if (a->dbias.type != (p->f64 ? ATTN_F64 : ATTN_F32))
@@ -212,15 +198,10 @@ attn__chunks attn__get_chunks(const attn__sequence *s)
     return c;
 }
 
-static size_t min(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Chunks of the longest sequence, and the multiply-adds of a forward call. */
 static size_t measure(const attn__problem *p, double *work)
 {
-    size_t most = 1, count = attn__sequences_differ(p) ? p->sequences : min(p->sequences, 1);
+    size_t most = 1, count = attn__sequences_differ(p) ? p->sequences : attn__min(p->sequences, 1);
 
     *work = 0;
     for (size_t i = 0; i < count; i++) {
@@ -291,13 +272,13 @@ static bool lay_out(attn__backward *b, bool least)
              (double)(b->key_width + p->width) * (double)real;
     b->copies = !least && b->key_sweep && (b->in_turn || copied <= COPY_SIZE);
     fits &= attn__mul(attn__tile * real, p->d + p->dv + 2 * b->key_width + p->width, &tile);
-    b->pass_tiles = PASS_SIZE / tile < 1 ? 1 : min(PASS_SIZE / tile, attn__most_tiles);
+    b->pass_tiles = PASS_SIZE / tile < 1 ? 1 : attn__min(PASS_SIZE / tile, attn__most_tiles);
     fits_in = SWEEP_SIZE / (real * (p->d + p->width + 2 * b->key_width + 64));
-    fits_in = min(fits_in, SWEEP_ROWS) / attn__group * attn__group;
+    fits_in = attn__min(fits_in, SWEEP_ROWS) / attn__group * attn__group;
     b->sweep_rows = fits_in < attn__group ? attn__group : fits_in;
 
     fits &= attn__mul(b->rows_kept, b->key_width * real, &dq_size);
-    fits &= attn__mul(dq_size, b->in_turn ? min(b->chunks, 2) : b->chunks, &b->slot_size);
+    fits &= attn__mul(dq_size, b->in_turn ? attn__min(b->chunks, 2) : b->chunks, &b->slot_size);
     b->slot_size = (b->slot_size + 63) / 64 * 64;
     if (!b->wants_dq || b->query_sweep)
         b->slot_size = 0;
@@ -305,9 +286,9 @@ static bool lay_out(attn__backward *b, bool least)
         b->chunks = 1;
     items = b->key_sweep ? key_heads * b->chunks
                          : key_heads * ((b->rows_kept + b->sweep_rows - 1) / b->sweep_rows);
-    b->threads = min(b->threads, items > 0 ? items : 1);
+    b->threads = attn__min(b->threads, items > 0 ? items : 1);
     b->takes_turns = b->wants_dbias && b->threads > 1;
-    b->slots = b->slot_size > 0 ? min(b->threads, key_heads) : 0;
+    b->slots = b->slot_size > 0 ? attn__min(b->threads, key_heads) : 0;
     b->why = !b->key_sweep
                  ? "of dq, dk and dv at most dq is wanted: blocks of rows each go through all keys"
              : b->in_turn ? "a worker takes a key head's chunks in turn"

@@ -61,6 +61,17 @@ attn_status attn__check_tensor(const attn_view *view, const char *what, bool out
     return ATTN_OK;
 }
 
+attn_status attn__check_matching(const attn__problem *p, const attn_view *view, const char *what,
+                                 bool output, const int64_t size[4], attn_error *err)
+{
+    TRY(attn__check_tensor(view, what, output, err));
+    TRY(attn__check_size(view, what, size[0], size[1], size[2], size[3], err));
+    if ((view->type == ATTN_F64) != p->f64)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: type %s with q of type %s", what,
+                          attn_type_name(view->type), attn_type_name(p->args.q.type));
+    return ATTN_OK;
+}
+
 static attn_status check_types(const attn__problem *p, attn_error *err)
 {
     const attn_view *view[] = {&p->args.q, &p->k, &p->v, &p->args.out};
@@ -363,6 +374,7 @@ static attn_status check_inputs(attn__problem *p, attn_error *err)
 static attn_status check_outputs(attn__problem *p, attn_error *err)
 {
     attn_forward_args *a = &p->args;
+    const int64_t rows[4] = {a->q.size[0], a->q.size[1], a->q.size[2], (int64_t)p->dv};
 
     if (!p->has_out && !p->has_lse && !p->has_weights && !p->has_delta && !a->partial)
         return attn__fail(
@@ -403,12 +415,7 @@ static attn_status check_outputs(attn__problem *p, attn_error *err)
         if (a->partial)
             return attn__fail(err, ATTN_E_ARGUMENT, 0, "delta: not with partial");
         TRY(attn__check_row_output(p, &a->delta, "delta", true, true, err));
-        TRY(attn__check_tensor(&a->dout, "dout", false, err));
-        TRY(attn__check_size(&a->dout, "dout", a->q.size[0], a->q.size[1], a->q.size[2],
-                             (int64_t)p->dv, err));
-        if ((a->dout.type == ATTN_F64) != p->f64)
-            return attn__fail(err, ATTN_E_ARGUMENT, 0, "dout: type %s with q of type %s",
-                              attn_type_name(a->dout.type), attn_type_name(a->q.type));
+        TRY(attn__check_matching(p, &a->dout, "dout", false, rows, err));
     }
     if (p->has_sink)
         TRY(attn__check_per_head(p, &a->sink, "sink", false, false, err));

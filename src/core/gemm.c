@@ -23,11 +23,6 @@ enum {
     THIN_ROWS = attn__group, /* so few rows do not repay packing */
 };
 
-static size_t min(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static size_t max(size_t a, size_t b)
 {
     return a > b ? a : b;
@@ -231,8 +226,8 @@ static void choose_shape(attn__gemm *g)
      * of them fits, and then once for all columns; else few rows and a block of k at a time. No
      * power of two lies between copies: they would share cache sets. */
     g->left_stride = blocks(g->k, 16) * 16 + 16;
-    g->item_rows = min(g->m, COPY_LIMIT / (bytes * g->left_stride));
-    g->copies_whole = g->copies_a && g->item_rows >= min(g->m, COPY_ROWS);
+    g->item_rows = attn__min(g->m, COPY_LIMIT / (bytes * g->left_stride));
+    g->copies_whole = g->copies_a && g->item_rows >= attn__min(g->m, COPY_ROWS);
     if (!g->copies_whole)
         g->item_rows = g->m;
     if (g->copies_a && !g->copies_whole) { /* the more tiles see a copied row the better */
@@ -247,8 +242,8 @@ static void choose_shape(attn__gemm *g)
         k_block = g->k;
     /* equal blocks, of whole cache lines */
     g->k_block = g->k > k_block ? blocks(blocks(g->k, blocks(g->k, k_block)), 16) * 16 : g->k;
-    g->item_rows = min(g->item_rows, g->sums_in_out || g->k_block == g->k ? 2048 : 512);
-    g->item_tiles = min(tiles, blocks(g->n, TILE));
+    g->item_rows = attn__min(g->item_rows, g->sums_in_out || g->k_block == g->k ? 2048 : 512);
+    g->item_tiles = attn__min(tiles, blocks(g->n, TILE));
 }
 
 /* Cuts the call into items: enough of them for all workers, but not so that packing shows. */
@@ -267,10 +262,10 @@ static void choose_items(attn__gemm *g)
     columns = matrices * g->column_blocks;
     g->row_blocks = blocks(g->m, g->item_rows);
     if (columns * g->row_blocks < wanted)
-        g->row_blocks = max(g->row_blocks, min(blocks(wanted, columns), g->m / SPLIT_ROWS));
+        g->row_blocks = max(g->row_blocks, attn__min(blocks(wanted, columns), g->m / SPLIT_ROWS));
     g->item_rows = blocks(blocks(g->m, g->row_blocks), attn__group) * attn__group;
     g->row_blocks = blocks(g->m, g->item_rows);
-    g->threads = max(min(g->threads, columns * g->row_blocks), 1);
+    g->threads = max(attn__min(g->threads, columns * g->row_blocks), 1);
 }
 
 static void choose(attn__gemm *g)
@@ -285,7 +280,9 @@ static void choose(attn__gemm *g)
                    !attn__present(&g->args.scale) && !attn__present(&g->args.bias);
     choose_shape(g);
     choose_items(g);
-    g->copied_rows = !g->copies_a ? 0 : g->copies_whole ? g->item_rows : min(g->item_rows, 48);
+    g->copied_rows = !g->copies_a      ? 0
+                     : g->copies_whole ? g->item_rows
+                                       : attn__min(g->item_rows, 48);
     if (!g->copies_whole)
         g->left_stride = g->k_block;
     g->path = g->args.packed ? "packed" : g->thin ? "thin" : "packing";
@@ -405,7 +402,7 @@ static void pack_tiles(void *arg, size_t worker)
         const char *from =
             (const char *)j->w->data + (ptrdiff_t)(tile * TILE * size) * j->w->stride[2];
         void *to = p->tiles + tile * p->tile_size;
-        size_t cols = min(n - tile * TILE, TILE);
+        size_t cols = attn__min(n - tile * TILE, TILE);
 
         if (p->type == ATTN_F64)
             kernels->gemm_f64.pack(to, cols, k, p->type, from, j->w->stride[2], j->w->stride[3]);

@@ -25,11 +25,6 @@ void *attn__cut(char *base, size_t *at, size_t size)
     return piece;
 }
 
-static size_t min(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
 static size_t max(size_t a, size_t b)
 {
     return a > b ? a : b;
@@ -38,7 +33,7 @@ static size_t max(size_t a, size_t b)
 /* Tiles of the longest sequence, in the worst case of where it lies on the grid. */
 static void measure(attn__layout *l, const attn__problem *p, double *work)
 {
-    size_t count = attn__sequences_differ(p) ? p->sequences : min(p->sequences, 1);
+    size_t count = attn__sequences_differ(p) ? p->sequences : attn__min(p->sequences, 1);
 
     *work = 0;
     for (size_t b = 0; b < count; b++) {
@@ -60,7 +55,7 @@ static size_t rows_that_fit(const attn__problem *p, size_t wanted)
 {
     size_t real = p->f64 ? sizeof(double) : sizeof(float);
     size_t fit = ROW_STATE / (real * (p->d + 2 * p->width + 20));
-    size_t rows = max(min(fit, wanted) / attn__group * attn__group, attn__group);
+    size_t rows = max(attn__min(fit, wanted) / attn__group * attn__group, attn__group);
 
     return rows;
 }
@@ -89,25 +84,28 @@ bool attn__layout_init(attn__layout *l, const attn__problem *p)
         l->why = "few query rows and key heads: keys are split among workers";
         l->slots = l->threads;
         l->slot_size = attn__record_size(p, l->splits, head_rows);
-        l->threads = min(l->threads, key_heads * l->splits);
+        l->threads = attn__min(l->threads, key_heads * l->splits);
     } else if (head_rows > SHARED_ROWS && !(p->cache && p->cache->tiled) &&
-               packed <= min(SLOT_LIMIT, allowed)) {
+               packed <= attn__min(SLOT_LIMIT, allowed)) {
         l->shared = true;
         l->why = "keys and values are packed once for all row blocks of a key head";
         l->block_rows = rows_that_fit(p, SHARED_ROWS);
         l->slot_size = packed + (l->splits * sizeof(atomic_int) + 63) / 64 * 64;
-        l->threads = min(l->threads, key_heads * ((head_rows + l->block_rows - 1) / l->block_rows));
-        l->slots = min(l->threads, key_heads);
+        l->threads =
+            attn__min(l->threads, key_heads * ((head_rows + l->block_rows - 1) / l->block_rows));
+        l->slots = attn__min(l->threads, key_heads);
     } else {
         l->why = p->cache && p->cache->tiled ? "the cache keeps keys packed"
                  : head_rows <= SHARED_ROWS
                      ? "few rows a key head: tiles are packed as they are met"
                      : "packed keys would be too large to keep: tiles are "
                        "packed for each block of rows";
-        l->threads = min(l->threads, key_heads * ((head_rows + l->block_rows - 1) / l->block_rows));
+        l->threads =
+            attn__min(l->threads, key_heads * ((head_rows + l->block_rows - 1) / l->block_rows));
     }
-    l->block_rows = max(
-        min(l->block_rows, (head_rows + attn__group - 1) / attn__group * attn__group), attn__group);
+    l->block_rows =
+        max(attn__min(l->block_rows, (head_rows + attn__group - 1) / attn__group * attn__group),
+            attn__group);
     l->threads = max(l->threads, 1);
     l->scratch_size = attn__scratch_size(p, l);
     fits &= attn__mul(l->threads, l->scratch_size, &total);

@@ -107,6 +107,9 @@ attn_status attn__check_size(const attn_view *view, const char *what, int64_t b,
 /* A view of a floating type. */
 attn_status attn__check_tensor(const attn_view *view, const char *what, bool output,
                                attn_error *err);
+/* The same of these sizes, f64 if and only if q is. */
+attn_status attn__check_matching(const attn__problem *p, const attn_view *view, const char *what,
+                                 bool output, const int64_t size[4], attn_error *err);
 /* [B or 1, H, 1, 1] numbers: sinks and slopes, and their gradients. */
 attn_status attn__check_per_head(const attn__problem *p, const attn_view *view, const char *what,
                                  bool half, bool output, attn_error *err);
