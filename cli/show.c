@@ -354,15 +354,47 @@ static int draw(const cli_value *o, attn_figure *f)
     return status == ATTN_OK ? CLI_OK : cli_failed(NULL, status, &err);
 }
 
-static int show_main(const cli_value *o, char **operands, size_t count)
+static int show(const cli_value *o, const char *path, const attn_tensor *tensor, attn_figure *f)
 {
-    attn_figure f = ATTN_FIGURE_INIT;
     attn_image image = {0};
     attn_error err = {ATTN_OK, 0, ""};
-    const attn_tensor *tensor;
     attn_view all;
     attn_status status;
     int64_t to;
+    int code;
+
+    status = attn_tensor_view(tensor, 0, &all, &err);
+    if (status != ATTN_OK)
+        return cli_failed(path, status, &err);
+    code = read_range(&o[SHOW_QUERIES], "queries", all.size[2], &f->first_query, &to);
+    f->queries = to - f->first_query;
+    if (code == CLI_OK)
+        code = read_range(&o[SHOW_KEYS], "keys", all.size[3], &f->first_key, &to);
+    f->keys = to - f->first_key;
+    if (code == CLI_OK)
+        code = read_labels(o, &all, f);
+    if (code == CLI_OK)
+        code = make_panels(o, &all, f);
+    if (code == CLI_OK) {
+        const attn_figure_kind kinds[] = {ATTN_FIGURE_MAP, ATTN_FIGURE_GRID, ATTN_FIGURE_LINES,
+                                          ATTN_FIGURE_OVERLAY};
+
+        f->kind = o[SHOW_KIND].given   ? kinds[o[SHOW_KIND].integer]
+                  : f->panel_count > 1 ? ATTN_FIGURE_GRID
+                                       : ATTN_FIGURE_MAP;
+        if (f->kind == ATTN_FIGURE_OVERLAY)
+            code = make_overlay(o, f, &image);
+    }
+    if (code == CLI_OK)
+        code = draw(o, f);
+    attn_image_reset(NULL, &image);
+    return code;
+}
+
+static int show_main(const cli_value *o, char **operands, size_t count)
+{
+    attn_figure f = ATTN_FIGURE_INIT;
+    const attn_tensor *tensor;
     int code;
 
     if (count != 1)
@@ -371,33 +403,7 @@ static int show_main(const cli_value *o, char **operands, size_t count)
         return code;
     tensor = cli_pick(operands[0], o[SHOW_TENSOR].given ? o[SHOW_TENSOR].text : "weights",
                       o[SHOW_TENSOR].given, "--tensor");
-    if (!tensor)
-        return CLI_FAILED;
-    status = attn_tensor_view(tensor, 0, &all, &err);
-    if (status != ATTN_OK)
-        return cli_failed(operands[0], status, &err);
-    code = read_range(&o[SHOW_QUERIES], "queries", all.size[2], &f.first_query, &to);
-    f.queries = to - f.first_query;
-    if (code == CLI_OK)
-        code = read_range(&o[SHOW_KEYS], "keys", all.size[3], &f.first_key, &to);
-    f.keys = to - f.first_key;
-    if (code == CLI_OK)
-        code = read_labels(o, &all, &f);
-    if (code == CLI_OK)
-        code = make_panels(o, &all, &f);
-    if (code == CLI_OK) {
-        const attn_figure_kind kinds[] = {ATTN_FIGURE_MAP, ATTN_FIGURE_GRID, ATTN_FIGURE_LINES,
-                                          ATTN_FIGURE_OVERLAY};
-
-        f.kind = o[SHOW_KIND].given  ? kinds[o[SHOW_KIND].integer]
-                 : f.panel_count > 1 ? ATTN_FIGURE_GRID
-                                     : ATTN_FIGURE_MAP;
-        if (f.kind == ATTN_FIGURE_OVERLAY)
-            code = make_overlay(o, &f, &image);
-    }
-    if (code == CLI_OK)
-        code = draw(o, &f);
-    attn_image_reset(NULL, &image);
+    code = tensor ? show(o, operands[0], tensor, &f) : CLI_FAILED;
     cli_close_files();
     return code;
 }

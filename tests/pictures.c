@@ -6,15 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-/* The address sanitizer's leak checker: fontconfig loses sight of a few hundred bytes, once a
- * program, whatever is drawn. */
-ATTN_API const char *__lsan_default_suppressions(void);
-
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:libfontconfig";
-}
-
 static double raw_weight(pattern kind, int64_t i, int64_t j, rng *r)
 {
     double noise = rng_range(r, 0.5, 1.5);

@@ -43,3 +43,4 @@ array I.npy i4 "2, 2" 1 2 3 4
 fails show I.npy
 array ONE.npy f4 "3," 1 2 3
 fails show ONE.npy
+fails show W.npy --tensor none
