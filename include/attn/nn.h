@@ -1,0 +1,229 @@
+/* nn.h: Transformers: configuration, parameters, forward and backward, and the layers they are made
+ * of, over attn.h.
+ *
+ * Letters: d model width, h heads, dk and dv widths of a head's keys and values, T rows (tokens) of
+ * a packed batch, V words of the vocabulary, N layers. The rules of attn.h hold: views are
+ * borrowed, nothing is written on error, nothing prints, bits do not depend on threads.
+ *
+ * One block of a stack, x [T, d] (Sub: self-attention, cross-attention in decoders that have an
+ * encoder, feed-forward; Drop: dropout):
+ *
+ *     post   x <- Norm(x + Drop(Sub(x)))
+ *     pre    x <- x + Drop(Sub(Norm(x)))        and, unless told otherwise, one Norm at the end
+ *
+ *     attention      Concat_i(Attn(y Wq_i^T, z Wk_i^T, z Wv_i^T)) Wo^T        z = y, or the encoder
+ *     feed-forward   Drop(act(y W1^T + b1)) W2^T + b2,     gated: act(y Wg^T) * (y W1^T + b1)
+ *
+ * Weights of linear layers are [out, in], as PyTorch has them.
+ *
+ * Sources: Vaswani et al., "Attention Is All You Need" (2017); pre-norm: Wang et al. (2019);
+ * rotary: Su et al. (2021); relative buckets: Raffel et al. (2019); gated: Shazeer (2020); additive
+ * attention: Bahdanau et al. (2014). Departures between implementations are named in docs/nn.md.
+ */
+#ifndef ATTN_NN_H
+#define ATTN_NN_H
+
+#include "attn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- Configuration -------------------------------------------------------------------------- */
+
+typedef enum attn_stack {
+    ATTN_STACK_ENCODER_DECODER = 0,
+    ATTN_STACK_DECODER, /* causal, no cross-attention */
+    ATTN_STACK_ENCODER
+} attn_stack;
+
+typedef enum attn_norm {
+    ATTN_NORM_LAYER =
+        0,         /* (x - mean) / sqrt(var + eps) * w + b; var is the mean square deviation */
+    ATTN_NORM_RMS, /* x / sqrt(mean x^2 + eps) * w */
+    ATTN_NORM_L2   /* x / |x|, 0 for 0; not in place of the norms of blocks */
+} attn_norm;
+
+/* What is done to each head's queries and keys before they turn (rotary) and meet. */
+typedef enum attn_qk_norm {
+    ATTN_QK_NONE = 0,
+    ATTN_QK_L2,   /* cosines */
+    ATTN_QK_RMS,  /* with weights [dk] */
+    ATTN_QK_LAYER /* with weights and biases [dk] */
+} attn_qk_norm;
+
+typedef enum attn_place { ATTN_PLACE_POST = 0, ATTN_PLACE_PRE } attn_place;
+
+/* A choice whose default depends on others. */
+typedef enum attn_choice { ATTN_DEFAULT = 0, ATTN_YES, ATTN_NO } attn_choice;
+
+/* Row p of a stack is position p + position_offset. Angle of pair k at position p: */
+typedef enum attn_positions {
+    ATTN_POSITIONS_PAPER = 0, /* columns 2k, 2k+1: sin, cos of p base^(-2k/d) */
+    ATTN_POSITIONS_T2T,    /* column k, k + d/2: sin, cos of p base^(-k/(d/2 - 1)); odd d: last 0 */
+    ATTN_POSITIONS_MARIAN, /* column k, k + (d+1)/2: sin, cos of p base^(-2k/d) */
+    ATTN_POSITIONS_LEARNED, /* a table of max_positions rows for each stack */
+    ATTN_POSITIONS_ROTARY,  /* q, k turned: channels i and i + rotary/2 by p base^(-2i/rotary) */
+    ATTN_POSITIONS_ROTARY_PAIRS, /* the same with channels 2i and 2i + 1 */
+    ATTN_POSITIONS_T5, /* a learned bias for each head and bucket of key - query, self-attention */
+    ATTN_POSITIONS_ALIBI, /* attn_alibi_slopes, self-attention */
+    ATTN_POSITIONS_NONE
+} attn_positions;
+
+/* Which projections have a bias. */
+enum {
+    ATTN_BIAS_Q = 1,
+    ATTN_BIAS_K = 2,
+    ATTN_BIAS_V = 4,
+    ATTN_BIAS_OUT = 8,
+    ATTN_BIAS_FF = 16, /* W1 (and Wg) and W2 */
+    ATTN_BIAS_ALL = 31
+};
+
+/* What the decoder's row 0 sees; row i > 0 sees target id i - 1. */
+typedef enum attn_start {
+    ATTN_START_ZERO = 0, /* a zero vector, to which the position is added */
+    ATTN_START_TOKEN,    /* the embedding of start_token */
+    ATTN_START_NONE      /* no shift: row i sees target id i, and the caller shifts what it wants */
+} attn_start;
+
+typedef enum attn_score {
+    ATTN_SCORE_DOT = 0, /* q . k times the scale */
+    ATTN_SCORE_ADDITIVE /* w . tanh(q + k), w [h, dk] learned, no scale: Bahdanau, with Wq, Wk and
+                         * bq of width dk a head */
+} attn_score;
+
+/* Draws of attn_model_create. Biases begin at 0, norms' weights at 1. */
+typedef enum attn_init {
+    ATTN_INIT_XAVIER = 0, /* matrices: uniform within sqrt(6 / (in + out)), each on its own;
+                             embeddings, learned positions and T5 tables: normal, variance 1/d */
+    ATTN_INIT_NORMAL      /* everything normal with init_std; Wo and W2 times 1 / sqrt(2 N) */
+} attn_init;
+
+/* Zero means the default given first: a vocabulary alone is the paper's base model without biases,
+ * untied and without dropout. */
+typedef struct attn_model_config {
+    size_t struct_size;
+    attn_type type; /* of parameters and activations: ATTN_F32 or ATTN_F64 */
+    attn_stack stack;
+    int64_t vocabulary; /* V of decoder and output, or of the encoder if there is no decoder */
+    int64_t source_vocabulary;              /* of the encoder beside a decoder. 0: vocabulary */
+    int64_t encoder_layers, decoder_layers; /* 6 each, where there is such a stack */
+    int64_t d;                              /* 512 */
+    int64_t ff;                             /* 4 d */
+    int64_t heads;                          /* 8 */
+    int64_t kv_heads;                       /* heads; a divisor of it */
+    int64_t dk, dv;                         /* d / heads; dk */
+    int biases;                             /* sum of ATTN_BIAS_... */
+
+    attn_norm norm; /* LAYER or RMS */
+    attn_place place;
+    double norm_eps;            /* 1e-5 */
+    int norm_no_bias;           /* non-zero: LAYER without b */
+    int norm_plus_one;          /* non-zero: weights are stored less 1, as Gemma has them */
+    attn_choice final_norm;     /* default: pre yes, post no */
+    attn_choice embedding_norm; /* a norm after the sum of embedding and position. Default: no */
+
+    attn_activation activation; /* NONE means RELU */
+    int gated;
+
+    attn_positions positions;
+    int64_t position_offset;
+    int64_t max_positions; /* LEARNED: rows of the table, 512; a longer sequence is an error */
+    double position_base;  /* 10000 */
+    int64_t rotary;        /* channels that turn, even: dk */
+    int64_t t5_buckets, t5_max_distance; /* 32, 128 */
+
+    int tie_embeddings;     /* one matrix for source and target; vocabularies must be the same */
+    int tie_output;         /* the output matrix is the target embedding */
+    double embedding_scale; /* sqrt(d); 1: none */
+    double logit_scale;     /* 1 */
+    int output_bias;
+    attn_choice
+        output; /* whether there is an output matrix. Default: with a decoder yes, else no */
+
+    double dropout;           /* of Sub's result and of embeddings, 0 <= p < 1 */
+    double dropout_attention; /* of attention weights */
+    double dropout_ff;        /* after the activation */
+
+    attn_qk_norm qk_norm;
+    int qk_temperature; /* non-zero: a learned factor for each head in place of the scale, from which
+                         * it starts */
+    int has_attention_scale; /* non-zero: attention_scale is given; else it is 1 / sqrt(dk), and */
+    double attention_scale;  /* sqrt(dk) for cosines */
+    double softcap;          /* of attention logits: 0, none */
+    attn_score score;
+
+    attn_start start;
+    int64_t start_token;
+
+    attn_init init;
+    double init_std; /* 0.02 */
+} attn_model_config;
+#define ATTN_MODEL_CONFIG_INIT ATTN_INIT(attn_model_config)
+
+/* Checks *config and replaces every 0 that means a default by that default. Doing it twice changes
+ * nothing. Errors: ATTN_E_ARGUMENT, ATTN_E_SHAPE; *config is then untouched. */
+ATTN_API attn_status attn_model_config_complete(attn_model_config *config, attn_error *err);
+
+/* Number of parameters in closed form, tied matrices once; -1 if the configuration is wrong or the
+ * number does not fit. */
+ATTN_API int64_t attn_model_config_parameters(const attn_model_config *config);
+
+/* --- Parameters ----------------------------------------------------------------------------- */
+
+/* A model: a configuration and its parameters, which are one block of elements of one type. The
+ * context must outlive it. Passes only read it; many may run at once. */
+typedef struct attn_model attn_model;
+
+enum { ATTN_PARAM_DECAY = 1 /* a matrix or table: weight decay applies. Not norms, not biases */ };
+
+/* A tensor: `count` elements in C order from element `offset` of the block on. Gradients, moments
+ * and averages are blocks of the same layout. */
+typedef struct attn_param {
+    const char *name; /* "encoder.layers.0.self.q.weight"; belongs to the model */
+    int rank;
+    int64_t size[4]; /* those from `rank` on are 1 */
+    int64_t offset;  /* a multiple of 16; the gaps are zero */
+    int64_t count;
+    int flags;
+} attn_param;
+
+/* Makes a model with drawn parameters: a function of the configuration and the seed alone, with the
+ * same bits on every machine. Normal numbers are sums of eight uniform ones. On failure *out is
+ * NULL. Errors: as attn_model_config_complete, and ATTN_E_MEMORY. */
+ATTN_API attn_status attn_model_create(const attn_ctx *ctx, const attn_model_config *config,
+                                       uint64_t seed, attn_model **out, attn_error *err);
+ATTN_API void attn_model_destroy(attn_model *model);
+
+ATTN_API const attn_ctx *attn_model_ctx(const attn_model *model);
+/* Completed. */
+ATTN_API const attn_model_config *attn_model_get_config(const attn_model *model);
+
+/* The block: 64-byte aligned, the caller may change it between passes; and its elements, a multiple
+ * of 16, which is what gradients and moments need too. */
+ATTN_API void *attn_model_weights(attn_model *model);
+ATTN_API int64_t attn_model_elements(const attn_model *model);
+
+/* Tensors in the order of the block; NULL if i is out of range or there is no such name. Tied
+ * tensors are there once: "embedding.weight" [V, d]; untied "encoder.embedding.weight",
+ * "decoder.embedding.weight" and "output.weight"; "output.bias". */
+ATTN_API size_t attn_model_param_count(const attn_model *model);
+ATTN_API const attn_param *attn_model_param(const attn_model *model, size_t i);
+ATTN_API const attn_param *attn_model_find_param(const attn_model *model, const char *name);
+
+/* View of a tensor in a block of this layout (the model's weights, gradients, ...): [1, 1, rows,
+ * columns], rank 1 being one row. */
+ATTN_API attn_view attn_param_view(const attn_model *model, const attn_param *param,
+                                   const void *block);
+
+/* The matrix [1, 1, V, d] that turns hidden states into logits, wherever it lies in `block`, tied
+ * or not, and its bias [1, 1, 1, V]; absent (zeroed) if the model has none. Logits are
+ * logit_scale * hidden W^T + bias. */
+ATTN_API attn_view attn_model_output_weight(const attn_model *model, const void *block);
+ATTN_API attn_view attn_model_output_bias(const attn_model *model, const void *block);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
