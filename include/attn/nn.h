@@ -147,10 +147,10 @@ typedef struct attn_model_config {
     double dropout_ff;        /* after the activation */
 
     attn_qk_norm qk_norm;
-    int qk_temperature; /* non-zero: a learned factor for each head in place of the scale, from which
-                         * it starts */
-    int has_attention_scale; /* non-zero: attention_scale is given; else it is 1 / sqrt(dk), and */
-    double attention_scale;  /* sqrt(dk) for cosines */
+    int qk_temperature;      /* non-zero: a learned factor for each head's logits takes the place of
+                              * the scale, from which it starts */
+    int has_attention_scale; /* non-zero: attention_scale is given */
+    double attention_scale;  /* 1 / sqrt(dk), of cosines sqrt(dk) */
     double softcap;          /* of attention logits: 0, none */
     attn_score score;
 
