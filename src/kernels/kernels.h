@@ -26,6 +26,7 @@
 #include "include/attn/attn.h"
 #include "src/kernels/gemm_kernels.h"
 #include "src/kernels/gradient_kernels.h"
+#include "src/kernels/train_kernels.h"
 
 enum { attn__tile = 64, attn__group = 6 };
 
@@ -113,6 +114,8 @@ typedef struct attn__kernels {
     attn__gemm_f64 gemm_f64;
     attn__gradient_f32 gradient_f32;
     attn__gradient_f64 gradient_f64;
+    attn__train_f32 train_f32;
+    attn__train_f64 train_f64;
     /* Bits of bytes that are not zero, n <= 64. */
     uint64_t (*keep_bits)(const uint8_t *bytes, size_t n);
     /* a * b + c as the compiler made it from that expression: the self-test looks at its rounding.

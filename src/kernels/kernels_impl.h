@@ -98,6 +98,8 @@ const attn__kernels PASTE(attn__kernels_, SET) = {
     .gemm_f64 = {ATTN__GEMM_LIST(FILL_F64, double)},
     .gradient_f32 = {ATTN__GRADIENT_LIST(FILL_F32, float)},
     .gradient_f64 = {ATTN__GRADIENT_LIST(FILL_F64, double)},
+    .train_f32 = {ATTN__TRAIN_LIST(FILL_F32, float)},
+    .train_f64 = {ATTN__TRAIN_LIST(FILL_F64, double)},
     .keep_bits = keep_bits,
     .plain_multiply_add = plain_multiply_add,
 };

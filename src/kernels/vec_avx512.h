@@ -1,7 +1,7 @@
 /* vec_avx512.h: the vector vocabulary for AVX-512 (F, BW, DQ, VL). Turns the target on.
  *
  * Every vec_*.h defines the same names for float (vf_) and double (vd_):
- *   type, LANES, zero set1 load store add sub mul div max min fma, gt/eq -> bits of lanes,
+ *   type, LANES, zero set1 load store add sub mul div sqrt max min fma, gt/eq -> bits of lanes,
  *   keep(bits, v): v where the bit is set, else +0;  pick(bits, a, b): a where set, else b
  *   finite -> bits; reduce_max; transpose of LANES vectors
  *   load_f16 load_bf16 load_i8 store_f16 store_bf16 (vf only)
@@ -43,6 +43,7 @@ typedef __m512d vd;
 #define vf_max(a, b) _mm512_max_ps(a, b)
 #define vf_min(a, b) _mm512_min_ps(a, b)
 #define vf_fma(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define vf_sqrt(a) _mm512_sqrt_ps(a)
 #define vf_abs(a) _mm512_abs_ps(a)
 #define vf_gt(a, b) ((uint64_t)_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ))
 #define vf_eq(a, b) ((uint64_t)_mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ))
@@ -135,6 +136,7 @@ static inline void vf_transpose(vf r[16])
 #define vd_max(a, b) _mm512_max_pd(a, b)
 #define vd_min(a, b) _mm512_min_pd(a, b)
 #define vd_fma(a, b, c) _mm512_fmadd_pd(a, b, c)
+#define vd_sqrt(a) _mm512_sqrt_pd(a)
 #define vd_abs(a) _mm512_abs_pd(a)
 #define vd_gt(a, b) ((uint64_t)_mm512_cmp_pd_mask(a, b, _CMP_GT_OQ))
 #define vd_eq(a, b) ((uint64_t)_mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ))

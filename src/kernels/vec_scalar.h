@@ -66,6 +66,11 @@ typedef struct vd {
         EACH(a.x[i] = a.x[i] * b.x[i] + c.x[i];)                                                   \
         return a;                                                                                  \
     }                                                                                              \
+    static inline v v##_sqrt(v a)                                                                  \
+    {                                                                                              \
+        EACH(a.x[i] = (real)sqrt((double)a.x[i]);)                                                 \
+        return a;                                                                                  \
+    }                                                                                              \
     static inline v v##_abs(v a)                                                                   \
     {                                                                                              \
         EACH(a.x[i] = a.x[i] < 0 ? -a.x[i] : a.x[i];)                                              \

@@ -1,0 +1,167 @@
+/* train.h: what makes a Transformer learn: the loss, optimisers, schedules, checkpoints.
+ *
+ * Weights, gradients and the optimiser's moments are flat blocks of numbers with one layout; what
+ * works on them knows nothing of layers. Everything is f32, or f64 for those who check f32.
+ *
+ * The rules of attn.h hold here: borrowed views, sized argument structs, nothing written on failure
+ * unless said, no printing, and results whose bits do not depend on threads.
+ *
+ * Sources: Vaswani et al., "Attention Is All You Need" (2017), section 5; Szegedy et al. (2016) for
+ * label smoothing; Kingma and Ba (2015), Loshchilov and Hutter (2019) for Adam and AdamW.
+ */
+#ifndef ATTN_TRAIN_H
+#define ATTN_TRAIN_H
+
+#include "attn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- Loss ------------------------------------------------------------------------------------
+ *
+ *     x    = scale * hidden W^T + bias         a row of V logits for each token
+ *     p    = softmax(x)
+ *     nll  = -ln p[target]
+ *     loss = -sum_j q[j] ln p[j]               q: the smoothed distribution
+ *     dx   = factor (p - q)
+ *     dhidden = scale * dx W      dW += scale * dx^T hidden      dbias += sum of dx
+ */
+
+typedef enum attn_smoothing {
+    ATTN_SMOOTH_OTHERS =
+        0,          /* q = 1 - e of the target, e / (V - 1) of every other (the paper's code,
+                             * fairseq) */
+    ATTN_SMOOTH_MIX /* 1 - e + e / V and e / V: (1 - e) nll + e mean(-ln p) (PyTorch) */
+} attn_smoothing;
+
+typedef struct attn_cross_entropy_args {
+    size_t struct_size;
+    attn_view hidden;       /* [1, 1, T, d] f32 or f64, as all views here */
+    attn_view weight;       /* W [1, 1, V, d] */
+    attn_view bias;         /* [1, 1, 1, V], or absent (0) */
+    const int32_t *targets; /* [T]; a negative one: the token adds nothing, its dhidden is 0 */
+    double scale;           /* 0: 1 */
+    attn_smoothing smoothing;
+    double epsilon; /* e, 0 <= e < 1; above 0 ATTN_SMOOTH_OTHERS wants V >= 2 */
+    double factor;  /* of gradients: usually 1 / tokens of the whole step */
+
+    /* Gradients, all absent: only the loss is computed. */
+    attn_view dhidden; /* [1, 1, T, d], overwritten; may be exactly hidden's memory; or absent */
+    attn_view dweight; /* [1, 1, V, d], added to; or absent */
+    attn_view dbias;   /* [1, 1, 1, V] with adjacent columns, added to; or absent */
+
+    void *workspace; /* 64-byte aligned, attn_cross_entropy_plan's size; NULL: allocated and freed
+                      * by the call */
+    size_t workspace_size;
+} attn_cross_entropy_args;
+#define ATTN_CROSS_ENTROPY_ARGS_INIT ATTN_INIT(attn_cross_entropy_args)
+
+/* Sums over tokens. `right` counts the tokens whose target is what greedy decoding would take: the
+ * largest logit, of equal ones the first. This struct is frozen. */
+typedef struct attn_loss {
+    double loss, nll;
+    int64_t tokens, right;
+} attn_loss;
+
+/* Loss of T tokens and, if asked for, its gradients. Logits exist for a chunk of tokens at a time,
+ * at most 64 MB (128 MB f64) of them, or 48 tokens.
+ *
+ * Bits: the loss and dhidden of a token depend on its own row and W; dW and dbias are sums in the
+ * order of tokens, chunk by chunk, where V decides the chunks. Not on threads, not on strides.
+ * Numbers: softmax in the type of the views with a maximum subtracted, sums of blocks of 512
+ * columns and the loss in double. NaN and infinite logits show in the loss.
+ * Errors: ATTN_E_ARGUMENT (type, epsilon, factor, a target that is not below V), ATTN_E_SHAPE,
+ * ATTN_E_MEMORY; ATTN_E_CANCELLED by the context's progress callback, which matrix products call:
+ * gradients are then partly added.
+ * Threads: any number of calls at once on one context, with different outputs and workspaces. */
+ATTN_API attn_status attn_cross_entropy(const attn_ctx *ctx, const attn_cross_entropy_args *args,
+                                        attn_loss *loss, attn_error *err);
+
+/* Bytes of workspace that such a call wants; fails when attn_cross_entropy would. */
+ATTN_API attn_status attn_cross_entropy_plan(const attn_ctx *ctx,
+                                             const attn_cross_entropy_args *args,
+                                             size_t *workspace_size, attn_error *err);
+
+/* The least that the smoothed loss of a token can be: the entropy of q. 0 if e = 0 or V < 2. */
+ATTN_API double attn_smoothing_floor(attn_smoothing smoothing, double epsilon, int64_t v);
+
+/* --- Optimiser -------------------------------------------------------------------------------
+ *
+ *     g  = factor * gradient, times max_norm / |g| if |g| is larger (over all elements)
+ *     m  = beta1 m + (1 - beta1) g                     m^ = m / (1 - beta1^step)
+ *     v  = beta2 v + (1 - beta2) g^2                   v^ = v / (1 - beta2^step)
+ *     w  = (1 - rate * decay) w - rate m^ / (sqrt(v^) + epsilon)
+ */
+
+/* Elements offset .. offset + count - 1 of a block. This struct is frozen. */
+typedef struct attn_span {
+    int64_t offset, count;
+} attn_span;
+
+typedef struct attn_adam_args {
+    size_t struct_size;
+    attn_type type; /* of all four blocks: f32 or f64 */
+    int64_t count;  /* elements of each */
+    void *weights;  /* w, m, v: changed in place; no overlap. m and v begin as zeros */
+    void *gradients;
+    void *m, *v;
+    int clear; /* non-zero: gradients are left as zeros */
+
+    int64_t step; /* from 1 */
+    double rate;
+    int has_betas; /* non-zero: beta1 and beta2 are given; else 0.9 and 0.98 */
+    double beta1, beta2;
+    double epsilon;  /* 0: 1e-9 */
+    double decay;    /* of weights, decoupled (AdamW); 0: none (Adam) */
+    double factor;   /* 0: 1 */
+    double max_norm; /* 0: no clipping */
+
+    const attn_span *kept; /* what does not decay, ascending, apart from one another */
+    size_t kept_count;
+} attn_adam_args;
+#define ATTN_ADAM_ARGS_INIT ATTN_INIT(attn_adam_args)
+
+/* One step. *norm (may be NULL) becomes |factor * gradient|, summed in double in a fixed order; it
+ * is computed if it is asked for or needed, and must then be finite. Elements whose gradient and
+ * moments are 0 move by decay alone. Nothing is allocated.
+ * Errors: ATTN_E_ARGUMENT (also for a norm that is not finite: nothing has been written). */
+ATTN_API attn_status attn_adam_step(const attn_ctx *ctx, const attn_adam_args *args, double *norm,
+                                    attn_error *err);
+
+/* Rates by step, t = 1, 2, ...; rises are linear, w = warmup. This struct is frozen. */
+typedef enum attn_schedule_kind {
+    ATTN_SCHEDULE_CONSTANT = 0, /* rate * min(1, t / w) */
+    ATTN_SCHEDULE_NOAM,         /* rate * d^-0.5 * min(t^-0.5, t * w^-1.5); the paper: rate 1 */
+    ATTN_SCHEDULE_INVERSE_SQRT, /* rate * min(t / w, sqrt(w / t)): fairseq's, from 0 */
+    ATTN_SCHEDULE_COSINE        /* rises to rate, then half a cosine down to `last` at t = steps */
+} attn_schedule_kind;
+
+typedef struct attn_schedule {
+    attn_schedule_kind kind;
+    double rate;
+    int64_t warmup; /* w; 0: no rise (INVERSE_SQRT and NOAM: as 1) */
+    int64_t d;      /* NOAM: model width */
+    int64_t steps;  /* COSINE: the whole run */
+    double last;    /* COSINE */
+} attn_schedule;
+
+/* Errors: ATTN_E_ARGUMENT. */
+ATTN_API attn_status attn_schedule_rate(const attn_schedule *schedule, int64_t step, double *rate,
+                                        attn_error *err);
+
+/* average += rate * (weights - average): an exponential average forgets by 1 - rate. */
+ATTN_API attn_status attn_average_blend(const attn_ctx *ctx, attn_type type, int64_t count,
+                                        void *average, const void *weights, double rate,
+                                        attn_error *err);
+
+/* out = the plain mean of n >= 1 blocks, each element summed in double in their order. `out` may be
+ * one of them. */
+ATTN_API attn_status attn_average_blocks(const attn_ctx *ctx, attn_type type, int64_t count,
+                                         const void *const *blocks, size_t n, void *out,
+                                         attn_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
