@@ -198,12 +198,13 @@ static bool cut(size_t *at, size_t count, size_t size, size_t *where)
            attn__add(*at, bytes / ALIGN * ALIGN, at);
 }
 
-/* A call with its logits somewhere, for asking plans. */
-static attn_status plan_products(loss_call *c, attn_error *err)
+/* A call with its logits at the end of the address space, where nothing of the caller's overlaps
+ * them, for asking plans. */
+static attn_status plan_products(loss_call *c, size_t bytes, attn_error *err)
 {
     size_t counts[2] = {c->chunk, c->tokens % c->chunk};
 
-    c->logits = (char *)&c->scale64; /* anywhere: plans do not look */
+    c->logits = (char *)((UINTPTR_MAX - bytes) / ALIGN * ALIGN);
     for (size_t i = 0; i < 2; i++) {
         for (int which = 0; which < PRODUCTS && counts[i] > 0; which++) {
             attn_gemm_args g;
@@ -235,10 +236,11 @@ static attn_status plan_call(loss_call *c, attn_error *err)
         return ATTN_OK;
     /* Not a multiple of a page: columns of rows so far apart would share a place in the cache. */
     c->stride = (c->classes + 15) / 16 * 16 + 16;
-    TRY(plan_products(c, err));
     if (!attn__mul(c->chunk, c->stride, &logits) ||
-        !cut(&c->size, logits, attn_type_size(c->args.hidden.type), &logits) ||
-        !cut(&c->size, c->chunk, sizeof *c->rows, &rows) ||
+        !attn__mul(logits, attn_type_size(c->args.hidden.type), &logits))
+        return attn__fail(err, ATTN_E_MEMORY, 0, "logits of %zu classes", c->classes);
+    TRY(plan_products(c, logits, err));
+    if (!cut(&c->size, logits, 1, &logits) || !cut(&c->size, c->chunk, sizeof *c->rows, &rows) ||
         !cut(&c->size, c->product_size, 1, &products))
         return attn__fail(err, ATTN_E_MEMORY, 0, "logits of %zu classes", c->classes);
     return ATTN_OK;
