@@ -12,7 +12,7 @@
 #ifndef ATTN_TRAIN_H
 #define ATTN_TRAIN_H
 
-#include "attn.h"
+#include "io.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -160,6 +160,73 @@ ATTN_API attn_status attn_average_blend(const attn_ctx *ctx, attn_type type, int
 ATTN_API attn_status attn_average_blocks(const attn_ctx *ctx, attn_type type, int64_t count,
                                          const void *const *blocks, size_t n, void *out,
                                          attn_error *err);
+
+/* --- Checkpoints -----------------------------------------------------------------------------
+ *
+ * A run keeps its checkpoints in a folder, each in a folder of its own:
+ *
+ *     FOLDER/step-000000001000/weights.safetensors     and other parts
+ *     FOLDER/step-000000001000/manifest.safetensors    sizes and CRC-32 of the parts, the caller's
+ *                                                      pairs, and a CRC-32 of all that; no tensors
+ *
+ * Every file is written beside its name, synced and renamed, the manifest last: a folder without a
+ * manifest is no checkpoint. A step that is saved again goes to step-000000001000.1, .2, ...; no
+ * file of a checkpoint is ever changed. So whatever happens while one is written (a kill, a full
+ * disk, power lost), the former ones stay whole.
+ */
+
+/* A file of a checkpoint: `name` is a word of letters, digits, '-' and '_', not "manifest". Tensors
+ * and metadata as attn_file_write takes them. */
+typedef struct attn_checkpoint_part {
+    const char *name;
+    const attn_tensor *tensors;
+    size_t count;
+    const char *const *keys, *const *values;
+    size_t meta_count;
+} attn_checkpoint_part;
+
+typedef struct attn_checkpoint_save_args {
+    size_t struct_size;
+    const char *folder; /* made if it is missing (its parent must be there) */
+    int64_t step;       /* 0 or more */
+    const attn_checkpoint_part *parts;
+    size_t part_count;
+    const char *const *keys, *const *values; /* the state of the run, as text */
+    size_t pair_count;
+    int64_t keep; /* newest checkpoints that stay, this one included; 0: all */
+} attn_checkpoint_save_args;
+#define ATTN_CHECKPOINT_SAVE_ARGS_INIT ATTN_INIT(attn_checkpoint_save_args)
+
+/* Saves a checkpoint; when it returns ATTN_OK, the checkpoint is on the disk. Then older ones beyond
+ * `keep`, and remains of saves that did not end, are removed; what cannot be is told to the log of
+ * the context. On failure earlier checkpoints are as they were, and the files of this one are
+ * removed as far as possible. Errors: ATTN_E_ARGUMENT, ATTN_E_IO, ATTN_E_MEMORY. */
+ATTN_API attn_status attn_checkpoint_save(const attn_ctx *ctx,
+                                          const attn_checkpoint_save_args *args, attn_error *err);
+
+/* An open checkpoint: its parts are files of io.h. */
+typedef struct attn_checkpoint attn_checkpoint;
+
+/* Opens the newest whole checkpoint of a folder, or (step >= 0) the newest of that step. All bytes
+ * are read and held to their checksums; one that is damaged is passed over with a line in the log of
+ * the context. On failure *out is NULL. Errors: ATTN_E_IO if there is none, ATTN_E_FORMAT if there
+ * are but none is whole (the text tells what is wrong with the newest), ATTN_E_MEMORY,
+ * ATTN_E_ARGUMENT. */
+ATTN_API attn_status attn_checkpoint_open(const attn_ctx *ctx, const char *folder, int64_t step,
+                                          attn_checkpoint **out, attn_error *err);
+ATTN_API void attn_checkpoint_close(attn_checkpoint *checkpoint);
+
+ATTN_API int64_t attn_checkpoint_step(const attn_checkpoint *checkpoint);
+/* The folder of the checkpoint itself. */
+ATTN_API const char *attn_checkpoint_path(const attn_checkpoint *checkpoint);
+/* NULL if there is no such part, no such key. */
+ATTN_API const attn_file *attn_checkpoint_find(const attn_checkpoint *checkpoint, const char *part);
+ATTN_API const char *attn_checkpoint_value(const attn_checkpoint *checkpoint, const char *key);
+
+/* Steps of the checkpoints of a folder that have a manifest (whole or not), ascending, at most
+ * `room` of the newest, each once; *count is how many there are. */
+ATTN_API attn_status attn_checkpoint_list(const attn_ctx *ctx, const char *folder, int64_t *steps,
+                                          size_t room, size_t *count, attn_error *err);
 
 #ifdef __cplusplus
 }
