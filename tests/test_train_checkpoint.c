@@ -444,7 +444,7 @@ static void death_at_every_call(void **state)
     (void)state;
     for (int how = 1; how <= 2; how++)
         for (int at = 1, last = 0; !last; at++) {
-            int status;
+            int status = 0;
             pid_t child;
             int64_t found;
 
