@@ -198,20 +198,20 @@ typedef struct attn_checkpoint_save_args {
 #define ATTN_CHECKPOINT_SAVE_ARGS_INIT ATTN_INIT(attn_checkpoint_save_args)
 
 /* Saves a checkpoint; when it returns ATTN_OK, the checkpoint is on the disk. Then older ones
- * beyond `keep`, and remains of saves that did not end, are removed; what cannot be is told to the
- * log of the context. On failure earlier checkpoints are as they were, and the files of this one are
- * removed as far as possible. Errors: ATTN_E_ARGUMENT, ATTN_E_IO, ATTN_E_MEMORY. */
+ * beyond `keep`, and remains of saves that did not end, are removed; what cannot be is told to
+ * the log of the context. On failure earlier checkpoints are as they were, and the files of this
+ * one are removed as far as possible. Errors: ATTN_E_ARGUMENT, ATTN_E_IO, ATTN_E_MEMORY. */
 ATTN_API attn_status attn_checkpoint_save(const attn_ctx *ctx,
                                           const attn_checkpoint_save_args *args, attn_error *err);
 
 /* An open checkpoint: its parts are files of io.h. */
 typedef struct attn_checkpoint attn_checkpoint;
 
-/* Opens the newest whole checkpoint of a folder, or (step >= 0) the newest of that step. All bytes
- * are read and held to their checksums; one that is damaged is passed over with a line in the log
- * of the context. On failure *out is NULL. Errors: ATTN_E_IO if there is none, ATTN_E_FORMAT if there
- * are but none is whole (the text tells what is wrong with the newest), ATTN_E_MEMORY,
- * ATTN_E_ARGUMENT. */
+/* Opens the newest whole checkpoint of a folder, or (step >= 0) the newest of that step. All
+ * bytes are read and held to their checksums; one that is damaged is passed over with a line in
+ * the log of the context. On failure *out is NULL. Errors: ATTN_E_IO if there is none,
+ * ATTN_E_FORMAT if there are but none is whole (the text tells what is wrong with the newest),
+ * ATTN_E_MEMORY, ATTN_E_ARGUMENT. */
 ATTN_API attn_status attn_checkpoint_open(const attn_ctx *ctx, const char *folder, int64_t step,
                                           attn_checkpoint **out, attn_error *err);
 ATTN_API void attn_checkpoint_close(attn_checkpoint *checkpoint);
