@@ -12,11 +12,11 @@ ATTN__INLINE VEC K(gate)(VEC x, VEC z)
     return V(div)(V(pick)(V(gt)(V(zero)(), x), V(mul)(x, t), x), V(add)(one, t));
 }
 
-/* x Phi(x), Phi the normal distribution. Phi(-|x|) = e^(-x^2/2) S(w) / (|x| + c) with
+/* Phi(x), Phi the normal distribution. Phi(-|x|) = e^(-x^2/2) S(w) / (|x| + c) with
  * w = (|x| - c) / (|x| + c) and S a polynomial (interpolation at Chebyshev nodes in 60 digits,
  * coefficients rounded: 3.7e-8 and 7.5e-17, relative, up to |x| = 16 and 40, where the exponential
  * has vanished): accurate relative to the result on both sides. */
-ATTN__INLINE VEC K(gelu)(VEC x)
+ATTN__INLINE VEC K(normal_below)(VEC x)
 {
     static const REAL s[] = {GELU_COEFFICIENTS};
     VEC a = V(min)(V(set1)(GELU_LIMIT), V(abs)(x)), c = V(set1)(GELU_CENTRE);
@@ -31,7 +31,7 @@ ATTN__INLINE VEC K(gelu)(VEC x)
     for (int i = (int)(sizeof s / sizeof *s) - 2; i >= 0; i--)
         q = V(fma)(q, w, V(set1)(s[i]));
     q = V(mul)(e, V(mul)(q, inverse));
-    return V(mul)(x, V(pick)(V(gt)(V(zero)(), x), q, V(sub)(V(set1)(1), q)));
+    return V(pick)(V(gt)(V(zero)(), x), q, V(sub)(V(set1)(1), q));
 }
 
 ATTN__INLINE VEC K(activate)(attn_activation activation, VEC x)
@@ -40,7 +40,7 @@ ATTN__INLINE VEC K(activate)(attn_activation activation, VEC x)
     case ATTN_ACT_RELU:
         return V(max)(V(zero)(), x); /* NaN, as second, stays */
     case ATTN_ACT_GELU:
-        return K(gelu)(x);
+        return V(mul)(x, K(normal_below)(x));
     case ATTN_ACT_GELU_TANH: { /* 1 + tanh u = 2 / (1 + e^-2u), u = sqrt(2/pi) (x + 0.044715 x^3) */
         const double twice = 1.5957691216057307117597842397375;
         VEC cubic = V(fma)(V(mul)(x, x), V(set1)((REAL)(0.044715 * twice)), V(set1)((REAL)twice));

@@ -27,6 +27,7 @@
 #include "src/kernels/gemm_kernels.h"
 #include "src/kernels/gradient_kernels.h"
 #include "src/kernels/train_kernels.h"
+#include "src/kernels/nn_kernels.h"
 
 enum { attn__tile = 64, attn__group = 6 };
 
@@ -116,6 +117,9 @@ typedef struct attn__kernels {
     attn__gradient_f64 gradient_f64;
     attn__train_f32 train_f32;
     attn__train_f64 train_f64;
+    attn__nn_f32 nn_f32;
+    attn__nn_f64 nn_f64;
+    attn__drop_bits_fn drop_bits;
     /* Bits of bytes that are not zero, n <= 64. */
     uint64_t (*keep_bits)(const uint8_t *bytes, size_t n);
     /* a * b + c as the compiler made it from that expression: the self-test looks at its rounding.

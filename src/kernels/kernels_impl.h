@@ -82,6 +82,8 @@ static uint64_t keep_bits(const uint8_t *bytes, size_t n)
     return bits;
 }
 
+#include "src/kernels/nn_bits.h"
+
 static float plain_multiply_add(float a, float b, float c)
 {
     return a * b + c;
@@ -100,6 +102,9 @@ const attn__kernels PASTE(attn__kernels_, SET) = {
     .gradient_f64 = {ATTN__GRADIENT_LIST(FILL_F64, double)},
     .train_f32 = {ATTN__TRAIN_LIST(FILL_F32, float)},
     .train_f64 = {ATTN__TRAIN_LIST(FILL_F64, double)},
+    .nn_f32 = {ATTN__NN_LIST(FILL_F32, float)},
+    .nn_f64 = {ATTN__NN_LIST(FILL_F64, double)},
+    .drop_bits = drop_bits,
     .keep_bits = keep_bits,
     .plain_multiply_add = plain_multiply_add,
 };

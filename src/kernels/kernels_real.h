@@ -323,6 +323,7 @@ static void K(merge)(REAL *out, REAL *max, REAL *sum, const REAL *out2, REAL max
 #include "src/kernels/gradient_real.h"
 
 #include "src/kernels/train_real.h"
+#include "src/kernels/nn_real.h"
 
 #undef PANEL
 #undef TILE
