@@ -223,6 +223,95 @@ ATTN_API attn_view attn_param_view(const attn_model *model, const attn_param *pa
 ATTN_API attn_view attn_model_output_weight(const attn_model *model, const void *block);
 ATTN_API attn_view attn_model_output_bias(const attn_model *model, const void *block);
 
+/* --- Layers --------------------------------------------------------------------------------- */
+
+/* T5's bucket of a distance key - query: with B = buckets, halved if bidirectional (then + B for
+ * keys after the query), a = |distance| (one way: 0 for keys after the query): a if a < B/2, else
+ * min(B - 1, B/2 + ln(a / (B/2)) / ln(max_distance / (B/2)) * B/2). */
+ATTN_API int64_t attn_relative_bucket(int64_t relative, int bidirectional, int64_t buckets,
+                                      int64_t max_distance);
+
+/* --- Passes ---------------------------------------------------------------------------------- */
+
+/* Sequences, packed one after the other without padding: the ids of sequence i are those from
+ * starts[i] to starts[i + 1] - 1; starts[0] is 0, the last start is the number of tokens. A
+ * sequence may be empty. Encoders read `source`, decoders `target` (see attn_start); what the model
+ * has no use for is ignored and may be NULL. */
+typedef struct attn_batch {
+    size_t struct_size;
+    int64_t segments; /* sequences, or pairs of them; at least 1 */
+    const int32_t *source;
+    const int64_t *source_starts;
+    const int32_t *target;
+    const int64_t *target_starts;
+    /* The number of sequence 0 in what the batch is a part of. Dropout depends on the numbers of
+     * sequences, so that micro-batches and ranks drop what one large batch would. */
+    int64_t first_segment;
+} attn_batch;
+#define ATTN_BATCH_INIT ATTN_INIT(attn_batch)
+
+/* What any batch of a run stays within. */
+typedef struct attn_batch_limits {
+    size_t struct_size;
+    int64_t segments;
+    int64_t source_tokens, target_tokens;   /* of a batch */
+    int64_t longest_source, longest_target; /* of a sequence */
+} attn_batch_limits;
+#define ATTN_BATCH_LIMITS_INIT ATTN_INIT(attn_batch_limits)
+
+enum {
+    ATTN_PASS_BACKWARD = 1, /* keep what attn_model_backward needs */
+    ATTN_PASS_DROPOUT = 2,  /* dropout as configured; otherwise none */
+    /* With BACKWARD: keep the inputs of blocks only and compute their inside once more on the way
+     * back. The same bits, less memory, about a third more time. */
+    ATTN_PASS_RECOMPUTE = 4
+};
+
+/* One step's forward and backward pass. The caller fills all but hidden and memory. */
+typedef struct attn_pass {
+    size_t struct_size;
+    const attn_batch *batch; /* neither it nor its arrays may change before the backward pass */
+    int flags;
+    uint64_t seed; /* of dropout */
+    void *arena;   /* 64-byte aligned, of attn_model_plan's size for limits that the batch is within
+                    * (for exactly this batch: of its own numbers), and the same flags */
+    size_t arena_size;
+
+    /* Made by attn_model_forward; views into the arena, [1, 1, T, d]. */
+    attn_view hidden; /* of the decoder, or of an encoder alone, after the last norm */
+    attn_view memory; /* of the encoder beside a decoder; else absent */
+} attn_pass;
+#define ATTN_PASS_INIT ATTN_INIT(attn_pass)
+
+/* Bytes of arena that serve every batch within the limits. Errors: ATTN_E_ARGUMENT, ATTN_E_MEMORY
+ * (the number does not fit). */
+ATTN_API attn_status attn_model_plan(const attn_model *model, const attn_batch_limits *limits,
+                                     int flags, size_t *bytes, attn_error *err);
+
+/* Computes hidden states. Nothing is allocated, unless a matrix product or attention wants more
+ * scratch memory for the batch's own shape than was foreseen from the limits: that call then
+ * allocates and frees its own.
+ *
+ * Bits: a row of hidden depends on its own sequence, its number and the seed alone; never on other
+ * sequences, on threads, or (causal) on what follows in a target.
+ * Errors: ATTN_E_ARGUMENT (ids, starts, arena, flags), ATTN_E_MEMORY, ATTN_E_CANCELLED. The arena
+ * is undefined afterwards.
+ * Threads: any number of passes at once over one model, each with its own arena. */
+ATTN_API attn_status attn_model_forward(const attn_model *model, attn_pass *pass, attn_error *err);
+
+/* Adds the derivative of the loss by every parameter to `gradients`, a block of the layout of the
+ * weights, given that by hidden: dhidden [1, 1, T, d], adjacent columns, of the model's type. It
+ * may be pass->hidden itself, written over. What the output matrix and its bias get from the loss
+ * is theirs who compute logits. `pass` has been through attn_model_forward with ATTN_PASS_BACKWARD,
+ * and the weights are what they were; a pass goes back once.
+ *
+ * Bits: gradients are sums over rows in the order of the batch; they depend on the whole batch, and
+ * not on threads.
+ * Errors: as attn_model_forward; gradients may then be partly added. */
+ATTN_API attn_status attn_model_backward(const attn_model *model, attn_pass *pass,
+                                         const attn_view *dhidden, void *gradients,
+                                         attn_error *err);
+
 #ifdef __cplusplus
 }
 #endif

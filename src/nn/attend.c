@@ -1,0 +1,324 @@
+/* attend.c: the attention sublayer, forward and backward. */
+#include "src/nn/additive.h"
+#include "src/nn/pass.h"
+
+#include "src/base/error.h"
+
+typedef struct sublayer {
+    const attn__run *r;
+    const attn__side *side, *keys; /* keys: side itself, or the encoder's */
+    const attn__attention *a;
+    const attn__attend_state *s;
+    const void *y, *z; /* what queries and keys are made of */
+    bool cross;
+    uint32_t site;
+} sublayer;
+
+/* --- The attention call --------------------------------------------------------------------- */
+
+static attn_view heads_of(const attn__run *r, const void *data, size_t rows, int64_t heads,
+                          int64_t width)
+{
+    return attn_view_bshd(data, r->model->config.type, 1, heads, (int64_t)rows, width);
+}
+
+/* Every layer drops other weights: the seeds are words of the generator. */
+static uint64_t seed_of(const sublayer *u)
+{
+    uint64_t x = u->r->seed + (uint64_t)(u->side->site + u->site + 1) * 0x9e3779b97f4a7c15u;
+
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static void fill_call(const sublayer *u, attn_forward_args *f, attn_mask *m)
+{
+    const attn__run *r = u->r;
+    const attn_model_config *c = &r->model->config;
+    const attn__attend_state *s = u->s;
+    bool own = !u->cross;
+
+    *m = (attn_mask)ATTN_MASK_INIT;
+    m->segments = r->segments;
+    m->q_starts = u->side->starts;
+    m->k_starts = u->keys->starts;
+    m->causal = own && u->side->half->causal;
+    if (own && u->side->bias)
+        m->bias = attn_view_bhsd(u->side->bias, c->type, 1, c->heads, (int64_t)u->side->longest,
+                                 (int64_t)u->side->longest);
+    if (own && u->side->slopes)
+        m->alibi = attn_view_bhsd(u->side->slopes, c->type, 1, c->heads, 1, 1);
+    *f = (attn_forward_args)ATTN_FORWARD_ARGS_INIT;
+    f->q = heads_of(r, s->q, u->side->rows, c->heads, c->dk);
+    f->k = heads_of(r, s->k, u->keys->rows, c->kv_heads, c->dk);
+    f->v = heads_of(r, s->v, u->keys->rows, c->kv_heads, c->dv);
+    f->out = heads_of(r, s->o, u->side->rows, c->heads, c->dv);
+    f->lse = attn_view_bhsd(s->lse, c->type, 1, c->heads, (int64_t)u->side->rows, 1);
+    f->mask = m;
+    f->has_scale = 1;
+    f->scale = c->qk_temperature ? 1 : c->attention_scale;
+    f->softcap = c->softcap;
+    f->dropout = attn__rate(r, c->dropout_attention);
+    f->dropout_seed = seed_of(u);
+    f->dropout_batch = r->batch->first_segment;
+}
+
+static attn__additive_call additive_call(const sublayer *u)
+{
+    const attn__run *r = u->r;
+    const attn_model_config *c = &r->model->config;
+    attn__additive_call a = {.ctx = r->ctx,
+                             .f64 = r->f64,
+                             .heads = (size_t)c->heads,
+                             .key_heads = (size_t)c->kv_heads,
+                             .dk = (size_t)c->dk,
+                             .dv = (size_t)c->dv,
+                             .segments = (size_t)r->segments,
+                             .q_starts = u->side->starts,
+                             .k_starts = u->keys->starts,
+                             .causal = !u->cross && u->side->half->causal,
+                             .rows = u->side->rows,
+                             .longest = u->keys->longest,
+                             .q = u->s->q,
+                             .k = u->s->k,
+                             .v = u->s->v,
+                             .w = attn__tensor(r, u->a->score, false),
+                             .p = u->s->lse,
+                             .out = u->s->o};
+
+    return a;
+}
+
+static attn_status call_forward(const sublayer *u, attn_error *err)
+{
+    attn_forward_args f;
+    attn_mask m;
+    attn_plan plan = ATTN_PLAN_INIT;
+
+    if (u->a->score >= 0) {
+        attn__additive_call a = additive_call(u);
+        attn__additive_forward(&a);
+        return ATTN_OK;
+    }
+    fill_call(u, &f, &m);
+    TRY(attn_forward_plan(u->r->ctx, &f, &plan, err));
+    f.workspace = attn__work(u->r, plan.workspace_size);
+    f.workspace_size = u->r->work_size;
+    return attn_forward(u->r->ctx, &f, err);
+}
+
+/* From r->dout to r->dq, r->dk, r->dv. */
+static attn_status call_backward(const sublayer *u, attn_error *err)
+{
+    const attn__run *r = u->r;
+    const attn_model_config *c = &r->model->config;
+    attn_forward_args f;
+    attn_mask m;
+    attn_backward_args b = ATTN_BACKWARD_ARGS_INIT;
+    attn_plan plan = ATTN_PLAN_INIT;
+
+    if (u->a->score >= 0) {
+        attn__additive_call a = additive_call(u);
+        a.dout = r->dout;
+        a.dq = r->dq;
+        a.dkeys = r->dk;
+        a.dvalues = r->dv;
+        a.dw = attn__tensor(r, u->a->score, true);
+        attn__additive_backward(&a);
+        return ATTN_OK;
+    }
+    fill_call(u, &f, &m);
+    b.forward = &f;
+    b.dout = heads_of(r, r->dout, u->side->rows, c->heads, c->dv);
+    b.dq = heads_of(r, r->dq, u->side->rows, c->heads, c->dk);
+    b.dk = heads_of(r, r->dk, u->keys->rows, c->kv_heads, c->dk);
+    b.dv = heads_of(r, r->dv, u->keys->rows, c->kv_heads, c->dv);
+    if (m.bias.data) {
+        b.dbias = m.bias;
+        b.dbias.data = u->side->dbias;
+    }
+    TRY(attn_backward_plan(r->ctx, &b, &plan, err));
+    b.workspace = attn__work(r, plan.workspace_size);
+    if (!b.workspace)
+        b.workspace = attn__work(r, plan.workspace_least);
+    b.workspace_size = r->work_size;
+    TRY(attn_backward(r->ctx, &b, err));
+    if (m.bias.data)
+        attn__add_buckets(r, u->side);
+    return ATTN_OK;
+}
+
+/* --- Queries and keys before they meet ------------------------------------------------------ */
+
+static attn__norm_call head_norm(const sublayer *u, bool query, void *x)
+{
+    const attn__run *r = u->r;
+    const attn_model_config *c = &r->model->config;
+    attn__norm_layer l = query ? u->a->q_norm : u->a->k_norm;
+    size_t rows = query ? u->side->rows * (size_t)c->heads : u->keys->rows * (size_t)c->kv_heads;
+    attn__norm_call n = {.shape = attn__shape_of(r, rows, (size_t)c->dk),
+                         .kind = c->qk_norm == ATTN_QK_L2    ? ATTN_NORM_L2
+                                 : c->qk_norm == ATTN_QK_RMS ? ATTN_NORM_RMS
+                                                             : ATTN_NORM_LAYER,
+                         .eps = c->norm_eps,
+                         .weight = attn__tensor(r, l.weight, false),
+                         .bias = attn__tensor(r, l.bias, false),
+                         .mean = query ? u->s->q_mean : u->s->k_mean,
+                         .rstd = query ? u->s->q_rstd : u->s->k_rstd};
+
+    n.x = attn__dense(query ? u->s->raw_q : u->s->raw_k, n.shape.n);
+    n.out = n.dout = n.dx = attn__dense(x, n.shape.n);
+    if (r->gradients) {
+        n.dweight = attn__tensor(r, l.weight, true);
+        n.dbias = attn__tensor(r, l.bias, true);
+    }
+    return n;
+}
+
+static void turn(const sublayer *u, bool query, void *x, bool back)
+{
+    const attn_model_config *c = &u->r->model->config;
+    const attn__side *side = query ? u->side : u->keys;
+    attn__rotary_call t = {.width = (size_t)c->dk,
+                           .pairs = (size_t)c->rotary / 2,
+                           .adjacent = c->positions == ATTN_POSITIONS_ROTARY_PAIRS,
+                           .back = back,
+                           .at = side->place,
+                           .cosine = side->cosine,
+                           .sine = side->sine,
+                           .minus_sine = side->minus_sine};
+    size_t heads = (size_t)(query ? c->heads : c->kv_heads);
+
+    if (!side->cosine || u->cross)
+        return;
+    t.shape = attn__shape_of(u->r, side->rows, heads);
+    t.x = attn__dense(x, heads * t.width);
+    attn__rotary(&t);
+}
+
+static void prepare(const sublayer *u)
+{
+    const attn_model_config *c = &u->r->model->config;
+    const attn__attend_state *s = u->s;
+    void *q = c->qk_temperature ? s->even_q : s->q;
+
+    if (c->qk_norm) {
+        attn__norm_call n = head_norm(u, true, q);
+        attn__norm_forward(&n);
+        n = head_norm(u, false, s->k);
+        attn__norm_forward(&n);
+    }
+    turn(u, true, q, false);
+    turn(u, false, s->k, false);
+    if (c->qk_temperature)
+        attn__temper(u->r, u->side->rows, attn__tensor(u->r, u->a->temperature, false), q, s->q);
+}
+
+/* On r->dq and r->dk, in place. */
+static void prepare_back(const sublayer *u)
+{
+    const attn__run *r = u->r;
+    const attn_model_config *c = &r->model->config;
+
+    if (c->qk_temperature)
+        attn__temper_back(r, u->side->rows, attn__tensor(r, u->a->temperature, false), u->s->even_q,
+                          r->dq, attn__tensor(r, u->a->temperature, true));
+    turn(u, true, r->dq, true);
+    turn(u, false, r->dk, true);
+    if (c->qk_norm) {
+        attn__norm_call n = head_norm(u, true, r->dq);
+        attn__norm_backward(&n);
+        n = head_norm(u, false, r->dk);
+        attn__norm_backward(&n);
+    }
+}
+
+/* --- The sublayer --------------------------------------------------------------------------- */
+
+static attn_status project(const sublayer *u, attn_error *err)
+{
+    const attn__run *r = u->r;
+    const attn__attend_state *s = u->s;
+    void *q = s->raw_q ? s->raw_q : s->even_q ? s->even_q : s->q;
+    void *k = s->raw_k ? s->raw_k : s->k;
+
+    TRY(attn__linear_forward(r, u->a->q, u->y, u->side->rows, ATTN_ACT_NONE, NULL, q, err));
+    TRY(attn__linear_forward(r, u->a->k, u->z, u->keys->rows, ATTN_ACT_NONE, NULL, k, err));
+    return attn__linear_forward(r, u->a->v, u->z, u->keys->rows, ATTN_ACT_NONE, NULL, s->v, err);
+}
+
+static sublayer open_sublayer(const attn__run *r, const attn__side *side, const attn__side *memory,
+                              const attn__attention *a, const void *x, const attn__attend_state *s,
+                              uint32_t site)
+{
+    bool pre = r->model->config.place == ATTN_PLACE_PRE;
+    sublayer u = {r, side, memory ? memory : side, a, s, pre ? s->norm.y : x, NULL, memory, site};
+
+    u.z = memory ? memory->hidden : u.y;
+    return u;
+}
+
+attn_status attn__attend_forward(const attn__run *r, const attn__side *side,
+                                 const attn__side *memory, const attn__attention *a,
+                                 attn__norm_layer norm, const void *x, const attn__attend_state *s,
+                                 uint32_t site, attn_error *err)
+{
+    const attn_model_config *c = &r->model->config;
+    bool pre = c->place == ATTN_PLACE_PRE;
+    sublayer u = open_sublayer(r, side, memory, a, x, s, site);
+    double rate = attn__rate(r, c->dropout);
+    void *sum = pre ? s->out : s->norm.sum;
+
+    if (pre)
+        attn__norm_rows(r, norm, side->rows, x, &s->norm, s->norm.y);
+    TRY(project(&u, err));
+    prepare(&u);
+    TRY(call_forward(&u, err));
+    TRY(attn__linear_forward(r, a->out, s->o, side->rows, ATTN_ACT_NONE, rate > 0 ? NULL : x,
+                             rate > 0 ? r->rest : sum, err));
+    if (rate > 0)
+        attn__drop(r, side, site, rate, s->bits, true, (size_t)c->d, r->rest, x, sum);
+    if (!pre)
+        attn__norm_rows(r, norm, side->rows, sum, &s->norm, s->out);
+    return ATTN_OK;
+}
+
+/* dy = add + dq Wq [+ dk Wk + dv Wv]; those of keys and values go to the encoder where it is
+ * theirs. dy may be add. */
+static attn_status project_back(const sublayer *u, const void *add, void *dy, attn_error *err)
+{
+    const attn__run *r = u->r;
+    const attn__attention *a = u->a;
+    void *dz = u->cross ? r->dmemory : dy;
+
+    TRY(attn__linear_backward(r, a->q, u->y, r->dq, u->side->rows, 1, add, dy, err));
+    TRY(attn__linear_backward(r, a->k, u->z, r->dk, u->keys->rows, 1, dz, dz, err));
+    return attn__linear_backward(r, a->v, u->z, r->dv, u->keys->rows, 1, dz, dz, err);
+}
+
+attn_status attn__attend_backward(const attn__run *r, const attn__side *side,
+                                  const attn__side *memory, const attn__attention *a,
+                                  attn__norm_layer norm, const void *x, const attn__attend_state *s,
+                                  uint32_t site, attn_error *err)
+{
+    const attn_model_config *c = &r->model->config;
+    bool pre = c->place == ATTN_PLACE_PRE;
+    sublayer u = open_sublayer(r, side, memory, a, x, s, site);
+    double rate = attn__rate(r, c->dropout);
+    void *da = r->g;
+
+    if (!pre)
+        attn__norm_rows_back(r, norm, side->rows, s->norm.sum, &s->norm, r->g, NULL, r->g);
+    if (rate > 0) {
+        da = r->da;
+        attn__drop(r, side, site, rate, s->bits, false, (size_t)c->d, r->g, NULL, da);
+    }
+    TRY(attn__linear_backward(r, a->out, s->o, da, side->rows, 1, NULL, r->dout, err));
+    TRY(call_backward(&u, err));
+    prepare_back(&u);
+    TRY(project_back(&u, pre ? NULL : r->g, pre ? r->dy : r->g, err));
+    if (pre)
+        attn__norm_rows_back(r, norm, side->rows, x, &s->norm, r->dy, r->g, r->g);
+    return ATTN_OK;
+}

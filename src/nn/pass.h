@@ -1,0 +1,158 @@
+/* pass.h: one pass over a model: where everything lies in the arena, and the steps of stacks. */
+#ifndef ATTN_NN_PASS_H
+#define ATTN_NN_PASS_H
+
+#include "src/nn/layers.h"
+#include "src/nn/model.h"
+
+/* A sublayer's norm. y: pre, what the sublayer reads (post: not there); sum: post, what is normed.
+ */
+typedef struct attn__norm_state {
+    void *y, *sum;
+    void *mean, *rstd; /* one of each row */
+} attn__norm_state;
+
+typedef struct attn__attend_state {
+    attn__norm_state norm;
+    void *q, *k, *v;     /* as attention reads them, [rows][heads][width] */
+    void *raw_q, *raw_k; /* before their norms, or NULL */
+    void *q_mean, *q_rstd, *k_mean, *k_rstd;
+    void *even_q; /* q before the temperature, or NULL */
+    void *o, *lse;
+    uint64_t *bits;
+    void *out; /* [rows][d]: the stream after the sublayer */
+} attn__attend_state;
+
+typedef struct attn__ff_state {
+    attn__norm_state norm;
+    void *up, *gate; /* before the activation; NULL where the result tells enough, or no gate */
+    void *h;         /* what W2 reads */
+    uint64_t *inner_bits, *bits;
+    void *out;
+} attn__ff_state;
+
+typedef struct attn__block_state {
+    void *x;
+    attn__attend_state self, cross;
+    attn__ff_state ff;
+} attn__block_state;
+
+/* The rows of one stack. */
+typedef struct attn__side {
+    const attn__half *half; /* NULL: the pass has no such stack */
+    size_t rows, longest;
+    const int32_t *given; /* the caller's ids */
+    const int64_t *starts;
+    int32_t *id, *place, *sequence; /* of each row: after the shift, -1 a zero vector; position in
+                                     * its sequence; number of the sequence */
+    int32_t *at;                    /* row of the table of positions */
+    uint32_t site;                  /* dropout: first of this stack */
+
+    void *positions;                                /* [longest][d] sines, or NULL */
+    void *cosine, *sine, *minus_sine;               /* [longest][rotary / 2], or NULL */
+    void *bias, *dbias;                             /* [heads][longest][longest] of T5, or NULL */
+    void *slopes;                                   /* [heads] of ALiBi, or NULL */
+    void *embedded, *embedded_mean, *embedded_rstd; /* before the embedding's norm, or NULL */
+    uint64_t *bits;
+    attn__block_state *block; /* one for each layer */
+    void *last;               /* the stream at the end */
+    void *hidden, *mean, *rstd;
+} attn__side;
+
+typedef struct attn__run {
+    const attn_model *model;
+    const attn_ctx *ctx;
+    const attn_batch *batch;
+    int flags;
+    uint64_t seed;
+    bool f64;
+    size_t unit; /* bytes of an element */
+    int64_t segments;
+    attn__side encoder, decoder;
+
+    /* Scratch, of the longer side. */
+    void *rest;                /* [rows][d] */
+    void *g, *da, *dy;         /* [rows][d], backward */
+    void *dmemory;             /* [encoder rows][d] */
+    void *dout, *dq, *dk, *dv; /* heads */
+    void *dh, *dgate;          /* [rows][ff] */
+    void *work;                /* of products and attention */
+    size_t work_size;
+    char *gradients; /* backward: the caller's block */
+} attn__run;
+
+enum { attn__sites = 8 }; /* of dropout in a block */
+
+/* --- Helpers, in steps.c ---------------------------------------------------------------------- */
+
+/* Tensor of the weights or (gradient) of the gradients; NULL if there is none. */
+void *attn__tensor(const attn__run *r, int param, bool gradient);
+attn_view attn__tensor_view(const attn__run *r, int param, bool gradient);
+
+/* [1, 1, rows, cols] over dense memory. */
+attn_view attn__matrix_view(const attn__run *r, const void *data, size_t rows, size_t cols);
+attn__rows attn__dense(void *data, size_t cols);
+attn__shape attn__shape_of(const attn__run *r, size_t rows, size_t n);
+
+/* out = act(x W^T + b) + residual, x [rows, in]; out may be residual. */
+attn_status attn__linear_forward(const attn__run *r, attn__linear l, const void *x, size_t rows,
+                                 attn_activation activation, const void *residual, void *out,
+                                 attn_error *err);
+/* dW += dout^T x, db += sum dout, dx = factor * dout W + add. dx NULL: not wanted; add may be NULL
+ * or dx. */
+attn_status attn__linear_backward(const attn__run *r, attn__linear l, const void *x,
+                                  const void *dout, size_t rows, double factor, const void *add,
+                                  void *dx, attn_error *err);
+
+/* A norm of whole rows: out = norm(x). */
+void attn__norm_rows(const attn__run *r, attn__norm_layer l, size_t rows, const void *x,
+                     const attn__norm_state *s, void *out);
+/* dx = add + ...; weights' gradients are added. */
+void attn__norm_rows_back(const attn__run *r, attn__norm_layer l, size_t rows, const void *x,
+                          const attn__norm_state *s, const void *dout, const void *add, void *dx);
+
+/* out = add + Drop(x) at a site of a side; `make` draws the bits. */
+void attn__drop(const attn__run *r, const attn__side *side, uint32_t site, double rate,
+                uint64_t *bits, bool make, size_t n, const void *x, const void *add, void *out);
+
+/* Rate of a kind of dropout in this pass. */
+double attn__rate(const attn__run *r, double configured);
+
+/* A memory of `wanted` bytes for a call, or NULL: it shall allocate its own. */
+void *attn__work(const attn__run *r, size_t wanted);
+
+/* --- Sublayers ------------------------------------------------------------------------------ */
+
+/* x + Drop(Attn(...)), norms where they belong, from x to s->out. `memory`: keys' side, NULL: self.
+ * Backward turns r->g from the derivative by s->out into that by x. */
+attn_status attn__attend_forward(const attn__run *r, const attn__side *side,
+                                 const attn__side *memory, const attn__attention *a,
+                                 attn__norm_layer norm, const void *x, const attn__attend_state *s,
+                                 uint32_t site, attn_error *err);
+attn_status attn__attend_backward(const attn__run *r, const attn__side *side,
+                                  const attn__side *memory, const attn__attention *a,
+                                  attn__norm_layer norm, const void *x, const attn__attend_state *s,
+                                  uint32_t site, attn_error *err);
+
+attn_status attn__ff_forward(const attn__run *r, const attn__side *side, const attn__block *b,
+                             const void *x, const attn__ff_state *s, uint32_t site,
+                             attn_error *err);
+attn_status attn__ff_backward(const attn__run *r, const attn__side *side, const attn__block *b,
+                              const void *x, const attn__ff_state *s, uint32_t site,
+                              attn_error *err);
+
+/* --- Stacks --------------------------------------------------------------------------------- */
+
+/* From ids to side->hidden; backward from r->g. */
+attn_status attn__stack_forward(const attn__run *r, const attn__side *side,
+                                const attn__side *memory, attn_error *err);
+attn_status attn__stack_backward(const attn__run *r, const attn__side *side,
+                                 const attn__side *memory, attn_error *err);
+
+/* Tables of positions of a side. */
+void attn__make_positions(const attn__run *r, const attn__side *side);
+
+/* Adds dbias to the gradient of the table of buckets. */
+void attn__add_buckets(const attn__run *r, const attn__side *side);
+
+#endif
