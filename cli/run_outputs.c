@@ -11,10 +11,10 @@
 #include "cli/console.h"
 
 /* Axes of a view [b, h, n, d] in the order in which they lie in a file laid out and ranked as q. */
-static int file_axes(run_layout layout, int rank, int axes[4])
+static int file_axes(call_layout layout, int rank, int axes[4])
 {
     static const int orders[][4] = {
-        [RUN_BHSD] = {0, 1, 2, 3}, [RUN_BSHD] = {0, 2, 1, 3}, [RUN_SD] = {1, 0, 2, 3}};
+        [CALL_BHSD] = {0, 1, 2, 3}, [CALL_BSHD] = {0, 2, 1, 3}, [CALL_SD] = {1, 0, 2, 3}};
     const int *order = orders[layout];
     int n = 0;
 
@@ -39,9 +39,9 @@ static int check_folder(const char *path)
     return 0;
 }
 
-static int check_place(const run_call *c, int option, attn_type type)
+static int check_place(const run_job *job, int option, attn_type type)
 {
-    const char *path = c->o[option].text, *flag = run_options[option].name;
+    const char *path = job->o[option].text, *flag = run_options[option].name;
     attn_format format = cli_ending(path);
 
     if (format == ATTN_FORMAT_AUTO)
@@ -52,11 +52,11 @@ static int check_place(const run_call *c, int option, attn_type type)
                          flag, cli_format_name(format),
                          option == RUN_WEIGHTS ? "weights" : "the output",
                          option == RUN_WEIGHTS ? "weights-type" : "out-type");
-    for (size_t i = 0; format == ATTN_FORMAT_NPY && i < c->output_count; i++)
-        if (c->outputs[i].path && strcmp(c->outputs[i].path, path) == 0)
+    for (size_t i = 0; format == ATTN_FORMAT_NPY && i < job->output_count; i++)
+        if (job->outputs[i].path && strcmp(job->outputs[i].path, path) == 0)
             return cli_usage("--%s: '%s' is already the file of '%s', and .npy holds one array; "
                              "name another file, or use .npz or .safetensors",
-                             flag, path, c->outputs[i].tensor.name);
+                             flag, path, job->outputs[i].tensor.name);
     return check_folder(path);
 }
 
@@ -83,14 +83,14 @@ static void *output_memory(const char *name, const attn_tensor *t)
 }
 
 /* One array with the axes `axes` of [b, h, n, d] in file order, and the view of it. */
-static int make_output(run_call *c, int option, const char *name, attn_type type,
+static int make_output(run_job *job, int option, const char *name, attn_type type,
                        const int64_t size[4], const int *axes, int rank, attn_view *view)
 {
-    run_output *out = &c->outputs[c->output_count];
+    run_output *out = &job->outputs[job->output_count];
     attn_tensor *t = &out->tensor;
     int64_t stride = 1;
 
-    out->path = c->o[option].text;
+    out->path = job->o[option].text;
     t->name = name;
     t->type = type;
     t->rank = rank;
@@ -112,7 +112,7 @@ static int make_output(run_call *c, int option, const char *name, attn_type type
         if (!present)
             view->stride[axis] = stride;
     }
-    c->output_count++;
+    job->output_count++;
     return 0;
 }
 
@@ -123,38 +123,40 @@ static attn_type chosen_type(const cli_value *value, attn_type otherwise)
     return value->given ? types[value->integer] : otherwise;
 }
 
-static int make_out(run_call *c, const int *axes)
+static int make_out(run_job *job, const int *axes)
 {
-    attn_type type = chosen_type(&c->o[RUN_OUT_TYPE], c->args.q.type);
-    const int64_t size[4] = {c->args.q.size[0], c->heads, c->tq, c->args.v.size[3]};
-    int code = c->o[RUN_OUT].given ? check_place(c, RUN_OUT, type) : 0;
+    attn_type type = chosen_type(&job->o[RUN_OUT_TYPE], job->call.args.q.type);
+    const int64_t size[4] = {job->call.args.q.size[0], job->call.heads, job->call.tq,
+                             job->call.args.v.size[3]};
+    int code = job->o[RUN_OUT].given ? check_place(job, RUN_OUT, type) : 0;
 
     /* A plan is asked about the output, whether or not it has a file. */
-    if (code || (!c->o[RUN_OUT].given && !c->o[RUN_PLAN].given) || c->args.partial)
+    if (code || (!job->o[RUN_OUT].given && !job->o[RUN_PLAN].given) || job->call.args.partial)
         return code;
-    return make_output(c, RUN_OUT, "out", type, size, axes, c->rank, &c->args.out);
+    return make_output(job, RUN_OUT, "out", type, size, axes, job->call.rank, &job->call.args.out);
 }
 
 /* Like the output, without its columns. */
-static int make_lse(run_call *c, const int *axes)
+static int make_lse(run_job *job, const int *axes)
 {
-    attn_type type = c->all_f64 ? ATTN_F64 : ATTN_F32;
-    const int64_t size[4] = {c->args.q.size[0], c->heads, c->tq, 1};
-    int code = c->o[RUN_LSE].given ? check_place(c, RUN_LSE, type) : 0;
+    attn_type type = job->call.all_f64 ? ATTN_F64 : ATTN_F32;
+    const int64_t size[4] = {job->call.args.q.size[0], job->call.heads, job->call.tq, 1};
+    int code = job->o[RUN_LSE].given ? check_place(job, RUN_LSE, type) : 0;
 
-    if (code || !c->o[RUN_LSE].given)
+    if (code || !job->o[RUN_LSE].given)
         return code;
-    return make_output(c, RUN_LSE, "lse", type, size, axes, c->rank - 1, &c->args.lse);
+    return make_output(job, RUN_LSE, "lse", type, size, axes, job->call.rank - 1,
+                       &job->call.args.lse);
 }
 
-static int weights_heads(const run_call *c, int64_t *first, int64_t *end)
+static int weights_heads(const run_job *job, int64_t *first, int64_t *end)
 {
-    const char *text = c->o[RUN_WEIGHTS_HEADS].text;
+    const char *text = job->o[RUN_WEIGHTS_HEADS].text;
     char copy[64];
     char *colon;
 
     *first = 0;
-    *end = c->heads;
+    *end = job->call.heads;
     if (!text)
         return 0;
     memset(copy, 0, sizeof copy);
@@ -165,29 +167,30 @@ static int weights_heads(const run_call *c, int64_t *first, int64_t *end)
     if (!cli_read_integer(copy, first) || (colon && !cli_read_integer(colon + 1, end)))
         return cli_usage("--weights-heads: '%s' should be A:B (heads A to B-1) or one head", text);
     if (!colon)
-        *end = *first + (*first < c->heads);
-    if (*first < 0 || *first >= *end || *end > c->heads)
+        *end = *first + (*first < job->call.heads);
+    if (*first < 0 || *first >= *end || *end > job->call.heads)
         return cli_error("--weights-heads: %s is no range within the %lld heads of q", text,
-                         (long long)c->heads);
+                         (long long)job->call.heads);
     return 0;
 }
 
 /* [batch, heads, queries, keys]; axes that q's file does not have are left out here too. */
-static int make_weights(run_call *c)
+static int make_weights(run_job *job)
 {
-    attn_type type = chosen_type(&c->o[RUN_WEIGHTS_TYPE], c->all_f64 ? ATTN_F64 : ATTN_F32);
-    run_layout order = c->layout == RUN_SD ? RUN_SD : RUN_BHSD;
-    const attn_mask *m = &c->mask;
-    int64_t end, size[4] = {c->sequences, 0, c->tq, c->tk};
-    int axes[4], code, rank = m->segments ? 4 : c->rank;
+    attn_type type =
+        chosen_type(&job->o[RUN_WEIGHTS_TYPE], job->call.all_f64 ? ATTN_F64 : ATTN_F32);
+    call_layout order = job->call.layout == CALL_SD ? CALL_SD : CALL_BHSD;
+    const attn_mask *m = &job->call.mask;
+    int64_t end, size[4] = {job->call.sequences, 0, job->call.tq, job->call.tk};
+    int axes[4], code, rank = m->segments ? 4 : job->call.rank;
 
-    if (!c->o[RUN_WEIGHTS].given)
-        return c->o[RUN_WEIGHTS_HEADS].given ? cli_usage("--weights-heads needs --weights FILE")
-                                             : 0;
-    if ((code = check_place(c, RUN_WEIGHTS, type)) != 0 ||
-        (code = weights_heads(c, &c->args.weights_head, &end)) != 0)
+    if (!job->o[RUN_WEIGHTS].given)
+        return job->o[RUN_WEIGHTS_HEADS].given ? cli_usage("--weights-heads needs --weights FILE")
+                                               : 0;
+    if ((code = check_place(job, RUN_WEIGHTS, type)) != 0 ||
+        (code = weights_heads(job, &job->call.args.weights_head, &end)) != 0)
         return code;
-    size[1] = end - c->args.weights_head;
+    size[1] = end - job->call.args.weights_head;
     if (m->segments)
         size[2] = size[3] = 0;
     for (int64_t s = 0; s < m->segments; s++) {
@@ -195,56 +198,58 @@ static int make_weights(run_call *c)
         size[2] = q > size[2] ? q : size[2];
         size[3] = k > size[3] ? k : size[3];
     }
-    rank = file_axes(rank == 4 ? RUN_BHSD : order, rank, axes);
-    return make_output(c, RUN_WEIGHTS, "weights", type, size, axes, rank, &c->args.weights);
+    rank = file_axes(rank == 4 ? CALL_BHSD : order, rank, axes);
+    return make_output(job, RUN_WEIGHTS, "weights", type, size, axes, rank,
+                       &job->call.args.weights);
 }
 
 /* The record out, sum, max, always [batch, heads, rows, columns]. */
-static int make_partial(run_call *c)
+static int make_partial(run_job *job)
 {
     static const int axes[4] = {0, 1, 2, 3};
-    attn_type type = c->all_f64 ? ATTN_F64 : ATTN_F32;
-    int64_t size[4] = {c->args.q.size[0], c->heads, c->tq, c->args.v.size[3]};
+    attn_type type = job->call.all_f64 ? ATTN_F64 : ATTN_F32;
+    int64_t size[4] = {job->call.args.q.size[0], job->call.heads, job->call.tq,
+                       job->call.args.v.size[3]};
     int code;
 
-    if (!c->o[RUN_PARTIAL].given)
+    if (!job->o[RUN_PARTIAL].given)
         return 0;
-    if (c->o[RUN_OUT].given || c->o[RUN_LSE].given || c->o[RUN_WEIGHTS].given)
+    if (job->o[RUN_OUT].given || job->o[RUN_LSE].given || job->o[RUN_WEIGHTS].given)
         return cli_usage("--partial takes the place of --out, --lse and --weights");
-    if (cli_ending(c->o[RUN_PARTIAL].text) == ATTN_FORMAT_NPY)
+    if (cli_ending(job->o[RUN_PARTIAL].text) == ATTN_FORMAT_NPY)
         return cli_usage(
             "--partial: a record holds three arrays; write a .npz or .safetensors file");
-    code = check_place(c, RUN_PARTIAL, type);
+    code = check_place(job, RUN_PARTIAL, type);
     if (!code)
-        code = make_output(c, RUN_PARTIAL, "out", type, size, axes, 4, &c->partial.out);
+        code = make_output(job, RUN_PARTIAL, "out", type, size, axes, 4, &job->partial.out);
     size[3] = 1;
     if (!code)
-        code = make_output(c, RUN_PARTIAL, "sum", type, size, axes, 4, &c->partial.sum);
+        code = make_output(job, RUN_PARTIAL, "sum", type, size, axes, 4, &job->partial.sum);
     if (!code)
-        code = make_output(c, RUN_PARTIAL, "max", type, size, axes, 4, &c->partial.max);
-    c->args.partial = &c->partial;
+        code = make_output(job, RUN_PARTIAL, "max", type, size, axes, 4, &job->partial.max);
+    job->call.args.partial = &job->partial;
     return code;
 }
 
-int run_make_outputs(run_call *call)
+int run_make_outputs(run_job *job)
 {
     int axes[4], code;
 
-    if (!call->o[RUN_OUT].given && !call->o[RUN_LSE].given && !call->o[RUN_WEIGHTS].given &&
-        !call->o[RUN_PARTIAL].given && !call->o[RUN_PLAN].given)
+    if (!job->o[RUN_OUT].given && !job->o[RUN_LSE].given && !job->o[RUN_WEIGHTS].given &&
+        !job->o[RUN_PARTIAL].given && !job->o[RUN_PLAN].given)
         return cli_usage("no output: -o FILE, --lse FILE, --weights FILE or --partial FILE");
-    file_axes(call->layout, call->rank, axes);
-    if ((code = make_partial(call)) != 0 || (code = make_out(call, axes)) != 0 ||
-        (code = make_lse(call, axes)) != 0)
+    file_axes(job->call.layout, job->call.rank, axes);
+    if ((code = make_partial(job)) != 0 || (code = make_out(job, axes)) != 0 ||
+        (code = make_lse(job, axes)) != 0)
         return code;
-    return make_weights(call);
+    return make_weights(job);
 }
 
-int run_read_start(run_call *call)
+int run_read_start(run_job *job)
 {
     static const char *const names[] = {"out", "sum", "max"};
-    attn_view *const views[] = {&call->start.out, &call->start.sum, &call->start.max};
-    const char *path = call->o[RUN_START].text;
+    attn_view *const views[] = {&job->start.out, &job->start.sum, &job->start.max};
+    const char *path = job->o[RUN_START].text;
 
     if (!path)
         return 0;
@@ -257,27 +262,27 @@ int run_read_start(run_call *call)
         if (status != ATTN_OK)
             return cli_failed(path, status, &err);
     }
-    call->args.start = &call->start;
+    job->call.args.start = &job->start;
     return 0;
 }
 
-int run_write_outputs(const run_call *call)
+int run_write_outputs(const run_job *job)
 {
-    for (size_t i = 0; i < call->output_count; i++) {
+    for (size_t i = 0; i < job->output_count; i++) {
         attn_tensor together[RUN_MAX_OUTPUTS];
-        const char *path = call->outputs[i].path;
+        const char *path = job->outputs[i].path;
         attn_error err = {0};
         attn_status status;
         size_t n = 0;
         int written = 0;
 
         for (size_t j = 0; j < i; j++)
-            written |= strcmp(call->outputs[j].path, path) == 0;
+            written |= strcmp(job->outputs[j].path, path) == 0;
         if (written)
             continue;
-        for (size_t j = i; j < call->output_count; j++)
-            if (strcmp(call->outputs[j].path, path) == 0)
-                together[n++] = call->outputs[j].tensor;
+        for (size_t j = i; j < job->output_count; j++)
+            if (strcmp(job->outputs[j].path, path) == 0)
+                together[n++] = job->outputs[j].tensor;
         status = attn_file_write(NULL, path, ATTN_FORMAT_AUTO, together, n, NULL, NULL, 0, &err);
         if (status != ATTN_OK)
             return cli_failed(NULL, status, &err);

@@ -1,7 +1,7 @@
-/* run_mask.c: the mask of `attn run`: lists, masks and block lists from words and files. */
+/* calls_mask.c: the mask of a call: lists, masks and block lists from words and files. */
 #define _POSIX_C_SOURCE 200809L
 
-#include "cli/run.h"
+#include "cli/calls.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -43,9 +43,9 @@ static int check_readable(const char *flag, const char *path)
 }
 
 /* One integer a sequence. A single one stands for all. */
-static int sequence_list(const run_call *c, int option, const int64_t **out)
+static int sequence_list(const cli_call *c, int option, const int64_t **out)
 {
-    const char *flag = run_options[option].name, *text = c->o[option].text;
+    const char *flag = c->options[option].name, *text = c->o[option].text;
     int64_t *items, *all;
     size_t count, sequences = (size_t)c->sequences;
     char asked[64];
@@ -87,14 +87,14 @@ static int ascends(const int64_t *starts, size_t count)
 }
 
 /* "0,3,7:0,5,9": first rows of the segments of queries and of keys, and the end. */
-static int fill_segments(run_call *c)
+static int fill_segments(cli_call *c)
 {
-    const char *text = c->o[RUN_SEGMENTS].text, *colon;
+    const char *text = c->o[CALL_SEGMENTS].text, *colon;
     char *first;
     int64_t *q, *k;
     size_t nq, nk;
 
-    if (!c->o[RUN_SEGMENTS].given)
+    if (!c->o[CALL_SEGMENTS].given)
         return 0;
     colon = strchr(text, ':');
     first = cli_take(strlen(text) + 1);
@@ -132,7 +132,7 @@ static int64_t minus(int64_t a)
 }
 
 /* Rows of sequence b in q and in k. */
-static void sequence_rows(const run_call *c, int64_t b, int64_t *tq, int64_t *tk)
+static void sequence_rows(const cli_call *c, int64_t b, int64_t *tq, int64_t *tk)
 {
     const attn_mask *m = &c->mask;
 
@@ -141,7 +141,7 @@ static void sequence_rows(const run_call *c, int64_t b, int64_t *tq, int64_t *tk
 }
 
 /* First key row and the row past the last that exist, and the query rows that exist. */
-static void sequence_ranges(const run_call *c, int64_t b, int64_t *k_from, int64_t *k_to,
+static void sequence_ranges(const cli_call *c, int64_t b, int64_t *k_from, int64_t *k_to,
                             int64_t *q_rows)
 {
     const attn_mask *m = &c->mask;
@@ -153,13 +153,13 @@ static void sequence_ranges(const run_call *c, int64_t b, int64_t *k_from, int64
     *q_rows = m->q_count ? m->q_count[b] : tq;
 }
 
-static int64_t key_offset(const run_call *c, int64_t b)
+static int64_t key_offset(const cli_call *c, int64_t b)
 {
     return plus(c->mask.k_offset, c->mask.k_offsets ? c->mask.k_offsets[b] : 0);
 }
 
 /* "end": the last query of every sequence stands where its last key stands. */
-static int align_ends(run_call *c)
+static int align_ends(cli_call *c)
 {
     int64_t *offsets = cli_take(((size_t)c->sequences + 1) * sizeof *offsets);
 
@@ -174,17 +174,17 @@ static int align_ends(run_call *c)
     return 0;
 }
 
-static int fill_positions(run_call *c)
+static int fill_positions(cli_call *c)
 {
     static const struct {
         int option;
         size_t field;
-    } lists[] = {{RUN_Q_OFFSETS, offsetof(attn_mask, q_offsets)},
-                 {RUN_K_OFFSETS, offsetof(attn_mask, k_offsets)},
-                 {RUN_K_START, offsetof(attn_mask, k_start)},
-                 {RUN_K_COUNT, offsetof(attn_mask, k_count)},
-                 {RUN_Q_COUNT, offsetof(attn_mask, q_count)}};
-    const cli_value *q_offset = &c->o[RUN_Q_OFFSET];
+    } lists[] = {{CALL_Q_OFFSETS, offsetof(attn_mask, q_offsets)},
+                 {CALL_K_OFFSETS, offsetof(attn_mask, k_offsets)},
+                 {CALL_K_START, offsetof(attn_mask, k_start)},
+                 {CALL_K_COUNT, offsetof(attn_mask, k_count)},
+                 {CALL_Q_COUNT, offsetof(attn_mask, q_count)}};
+    const cli_value *q_offset = &c->o[CALL_Q_OFFSET];
 
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         const int64_t *items = NULL;
@@ -193,7 +193,7 @@ static int fill_positions(run_call *c)
             return code;
         memcpy((char *)&c->mask + lists[i].field, &items, sizeof items);
     }
-    c->mask.k_offset = c->o[RUN_K_OFFSET].integer;
+    c->mask.k_offset = c->o[CALL_K_OFFSET].integer;
     if (!q_offset->given)
         return 0;
     if (strcmp(q_offset->text, "end") == 0)
@@ -203,16 +203,16 @@ static int fill_positions(run_call *c)
     return 0;
 }
 
-static int fill_window(run_call *c)
+static int fill_window(cli_call *c)
 {
     int64_t *sides;
 
-    if (!c->o[RUN_WINDOW].given)
+    if (!c->o[CALL_WINDOW].given)
         return 0;
-    if (cli_read_integers(c->o[RUN_WINDOW].text, &sides) != 2 || sides[0] < -1 || sides[1] < -1)
+    if (cli_read_integers(c->o[CALL_WINDOW].text, &sides) != 2 || sides[0] < -1 || sides[1] < -1)
         return cli_usage("--window: '%s' should be LEFT,RIGHT: keys before and after a query's own "
                          "position, -1 for no limit, such as 128,0",
-                         c->o[RUN_WINDOW].text);
+                         c->o[CALL_WINDOW].text);
     c->mask.window = 1;
     c->mask.window_left = sides[0];
     c->mask.window_right = sides[1];
@@ -229,7 +229,7 @@ static double smaller(double a, double b)
     return a < b ? a : b;
 }
 
-double run_pairs(const run_call *call)
+double cli_call_pairs(const cli_call *call)
 {
     const attn_mask *m = &call->mask;
     double pairs = 0;
@@ -271,9 +271,9 @@ static int mask_view(const attn_tensor *t, const char *path, attn_view *view)
     return status == ATTN_OK ? 0 : cli_failed(path, status, &err);
 }
 
-static int load_bytes(const run_call *c, int option, attn_view *view)
+static int load_bytes(const cli_call *c, int option, attn_view *view)
 {
-    const char *path = c->o[option].text, *name = run_options[option].name;
+    const char *path = c->o[option].text, *name = c->options[option].name;
     const attn_tensor *t;
     char asked[32], text[256];
     int code;
@@ -291,17 +291,17 @@ static int load_bytes(const run_call *c, int option, attn_view *view)
 }
 
 /* A mask of the other polarity, copied and turned. */
-static int load_drop(const run_call *c, attn_view *view)
+static int load_drop(const cli_call *c, attn_view *view)
 {
     attn_view from;
     size_t count;
     uint8_t *keep, *p;
-    int code = load_bytes(c, RUN_DROP, &from);
+    int code = load_bytes(c, CALL_DROP, &from);
 
     if (code)
         return code;
     if (!cli_bytes(from.size, 4, 1, &count) || (keep = cli_try(count)) == NULL)
-        return cli_error("%s: out of memory", c->o[RUN_DROP].text);
+        return cli_error("%s: out of memory", c->o[CALL_DROP].text);
     p = keep;
     for (int64_t b = 0; b < from.size[0]; b++)
         for (int64_t h = 0; h < from.size[1]; h++)
@@ -314,18 +314,18 @@ static int load_drop(const run_call *c, attn_view *view)
     return 0;
 }
 
-static int fill_arrays(run_call *c)
+static int fill_arrays(cli_call *c)
 {
     int code = 0;
 
-    if (c->o[RUN_KEEP].given && c->o[RUN_DROP].given)
+    if (c->o[CALL_KEEP].given && c->o[CALL_DROP].given)
         return cli_usage("--keep and --drop exclude each other");
-    if (c->o[RUN_KEEP].given)
-        code = load_bytes(c, RUN_KEEP, &c->mask.keep);
-    if (c->o[RUN_DROP].given)
+    if (c->o[CALL_KEEP].given)
+        code = load_bytes(c, CALL_KEEP, &c->mask.keep);
+    if (c->o[CALL_DROP].given)
         code = load_drop(c, &c->mask.keep);
-    if (!code && c->o[RUN_BIAS].given) {
-        const char *path = c->o[RUN_BIAS].text;
+    if (!code && c->o[CALL_BIAS].given) {
+        const char *path = c->o[CALL_BIAS].text;
         const attn_tensor *t = cli_pick(path, "bias", 0, "--bias");
         char text[256];
         if (!t)
@@ -352,7 +352,7 @@ static int head_axes(const attn_tensor *t, int64_t size[2])
     return 1;
 }
 
-int run_head_numbers(const run_call *call, int option, const char *name, attn_view *view)
+int cli_head_numbers(const cli_call *call, int option, const char *name, attn_view *view)
 {
     const char *text = call->o[option].text;
     int64_t size[2] = {1, 0}, count;
@@ -395,14 +395,14 @@ int run_head_numbers(const run_call *call, int option, const char *name, attn_vi
     return 0;
 }
 
-static int fill_alibi(run_call *c)
+static int fill_alibi(cli_call *c)
 {
     float *slopes;
 
-    if (!c->o[RUN_ALIBI].given)
+    if (!c->o[CALL_ALIBI].given)
         return 0;
-    if (strcmp(c->o[RUN_ALIBI].text, "auto") != 0)
-        return run_head_numbers(c, RUN_ALIBI, "alibi", &c->mask.alibi);
+    if (strcmp(c->o[CALL_ALIBI].text, "auto") != 0)
+        return cli_head_numbers(c, CALL_ALIBI, "alibi", &c->mask.alibi);
     slopes = cli_take((size_t)(c->heads + 1) * sizeof *slopes);
     attn_alibi_slopes(slopes, (size_t)c->heads);
     c->mask.alibi = attn_view_bhsd(slopes, ATTN_F32, 1, c->heads, 1, 1);
@@ -423,7 +423,7 @@ static int block_number(const char *path, const char *name, int64_t *out)
 }
 
 /* Blocks that the key positions of all sequences reach into. */
-static int64_t key_blocks(const run_call *c, int64_t side)
+static int64_t key_blocks(const cli_call *c, int64_t side)
 {
     int64_t most = 0;
 
@@ -436,15 +436,15 @@ static int64_t key_blocks(const run_call *c, int64_t side)
     return side > 0 ? most / side + (most % side != 0) : 0;
 }
 
-static int fill_blocks(run_call *c)
+static int fill_blocks(cli_call *c)
 {
-    const char *path = c->o[RUN_BLOCKS].text;
+    const char *path = c->o[CALL_BLOCKS].text;
     attn_block_list *l = &c->mask.blocks;
     const attn_tensor *start, *index;
     int64_t sequences, heads;
     char text[256];
 
-    if (!c->o[RUN_BLOCKS].given)
+    if (!c->o[CALL_BLOCKS].given)
         return 0;
     start = cli_pick(path, "start", 1, "--blocks");
     index = start ? cli_pick(path, "index", 1, "--blocks") : NULL;
@@ -472,15 +472,15 @@ static int fill_blocks(run_call *c)
     return l->start && l->index ? 0 : CLI_FAILED;
 }
 
-int run_fill_mask(run_call *call)
+int cli_fill_mask(cli_call *call)
 {
-    static int (*const steps[])(run_call *) = {fill_segments, fill_positions, fill_window,
+    static int (*const steps[])(cli_call *) = {fill_segments, fill_positions, fill_window,
                                                fill_arrays,   fill_alibi,     fill_blocks};
     attn_mask empty = ATTN_MASK_INIT;
 
     call->mask = empty;
     call->sequences = call->args.q.size[0];
-    call->mask.causal = call->o[RUN_CAUSAL].given;
+    call->mask.causal = call->o[CALL_CAUSAL].given;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         int code = steps[i](call);
         if (code)
