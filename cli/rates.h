@@ -10,8 +10,9 @@
  * scalar set: what the compiler makes of plain C. */
 double cli_peak_gflops(attn_kernel_set set);
 
-/* Bytes that one core reads from memory, in 10^9 a second: the better of two sweeps over 256 MB,
- * which are kept until cli_stream_release. 0 if there is no memory. */
+/* Bytes that one core reads from memory, in 10^9 a second: the better of two sweeps over 256 MB in
+ * large pages where the system has them, which are kept until cli_stream_release. 0 if there is no
+ * memory. */
 double cli_stream_gb_s(attn_kernel_set set);
 void cli_stream_release(void);
 
