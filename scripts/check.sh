@@ -42,7 +42,7 @@ million     full   43200  1,000,000 random forward cases
 # --- Stages: each runs in its own process with its output in a log ---------------------------------
 
 werror=-DATTN_WERROR=ON
-# Programs of minutes whose cases the random ones of the same kind cover: once, in stage test.
+# Programs of minutes, whose cases the random ones of the same kind cover: once, in stage test.
 long='^test_backward_(bits|pairs)$'
 
 stage_deps()
@@ -207,14 +207,15 @@ stage_aarch64()
 }
 
 # Valgrind hides AVX-512, so this also runs what a machine without it would choose; the other sets
-# where kernels are checked one by one.
+# where kernels are checked one by one. Left out: tests of the reference, which run none of the
+# library, and programs of many thousand calls that others make too, one by one.
 stage_valgrind()
 {
     scripts/deps.sh full && scripts/build.sh debug $werror -DATTN_TEST_TIMEOUT=7200 || return
     export ATTN_TEST_WRAPPER="valgrind -q --error-exitcode=99 --leak-check=full \
         --show-leak-kinds=all --errors-for-leak-kinds=all --suppressions=$PWD/tests/valgrind.supp"
     ATTN_TEST_ARGS="--set avx2" ATTN_TEST_CASES="--cases 200" \
-        scripts/test.sh build-debug -E '^(cli|browser)_' &&
+        scripts/test.sh build-debug -E "^(cli|browser)_|^test_(ref|args_fuzz|bits)|$long" &&
         ATTN_TEST_ARGS="--set scalar" ATTN_TEST_CASES="--cases 100" \
             scripts/test.sh build-debug -R '^test_(kernels|.*differential)$'
 }

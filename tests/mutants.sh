@@ -2,7 +2,7 @@
 # Breaks the library on purpose, one small change at a time in a copy, and sees whether the tests
 # notice.
 #
-#     tests/mutants.sh [filter]     only mutants whose name contains the filter
+#     tests/mutants.sh [filter]     only mutants whose name or file contains the filter
 #
 # A mutant is `name | file | perl substitution`. One that changes nothing has lost its place in the
 # source and fails like one that escapes; both must be mended here, or a test added. Needs cc, perl
@@ -14,8 +14,11 @@ filter=${1:-}
 jobs=${ATTN_JOBS:-$(nproc)}
 cc=${CC:-cc}
 flags=(-std=c11 -O1 -ffp-contract=off -w)
-# In the order in which they are tried; the first failure ends it. The slow programs are left out.
-tests=(test_differential test_laws test_laws_bounds test_pairs)
+# In the order in which they are tried, short runs of random calls first; the first failure ends it.
+# The slow programs are left out.
+forward=("test_differential --cases 500" "test_differential --cases 4000" test_laws test_laws_bounds
+         test_pairs)
+backward=("test_backward_differential --cases 500" test_backward test_backward_memory)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tree" && cp -r src include tests "$work/tree" && cd "$work/tree" || exit 1 # others may edit
@@ -78,6 +81,34 @@ exp2 of degree 5                  | kernels/kernels_real.h | s/V\(set1\)\(c\[EXP
 log2 e of 16 bits                 | kernels/kernels_impl.h | s/0x1\.715476p\+0f/0x1.7154p+0f/
 -inf scores are finite numbers    | kernels/kernels_real.h | s/sum\[0\] \+= 1;//
 bf16 truncated                    | base/half.h | s/b \+ 0x7fff \+ \(\(b >> 16\) & 1\)/b/
+dlse ignored                      | core/backward_real.h | s/delta\[i\] -= \(REAL\)attn__read\(&b->args.dlse[^;]*;/;/
+lse of row 0                      | core/backward_real.h | s/attn__read\(&p->args.lse, batch, h, row\)/attn__read(\&p->args.lse, batch, h, 0)/
+dsink with the wrong sign         | core/backward_real.h | s/sum -= \(double\)share/sum += (double)share/
+dsink by the sink of batch 0      | core/backward_real.h | s/attn__read\(&p->args.sink, \(int64_t\)sequence/attn__read(\&p->args.sink, 0/
+dropout missing on dP             | core/backward_real.h | s/w->k->drop\(ds \+ r \* attn__tile, c0, c1, kept\[r\], factor\);/;/
+dropout missing on P for dv       | core/backward_real.h | s/w->k->drop\(weights[^;]*;/;/
+stale cells left of the columns   | core/backward_real.h | s/memset\(weights \+ r \* attn__tile, 0, c0 \* sizeof\(REAL\)\);//
+stale cells right of the columns  | core/backward_real.h | s/memset\(ds \+ r \* attn__tile \+ c1,[^;]*;//
+dq without the scale              | core/backward_real.h | s/dq, p->d, \(REAL\)p->args.scale\)/dq, p->d, 1)/
+first chunk counted twice         | core/backward_real.h | s/for \(size_t i = 1; !b->in_turn/for (size_t i = 0; !b->in_turn/
+second chunk in turn lost         | core/backward_real.h | s/if \(dq && i > 0\)/if (dq \&\& i > 1)/
+second chunk of the query sweep   | core/backward_real.h | s/if \(i > 0\)(\s*s->g->add\(s->total)/if (i > 1)$1/
+keys that do not exist: no zeros  | core/backward_real.h | s/if \(item->index == 0\)(\s*attn__clear_missing)/if (0)$1/
+slopes of the chunk before        | core/backward_real.h | s/memset\(s->slopes, 0[^;]*;//
+dalibi forgets q_offset           | core/backward_real.h | s/\(REAL\)\(w->seq.q_pos \+ w->row\[g \+ r\] - w->tile.pos\)/(REAL)(w->row[g + r] - w->tile.pos)/
+dbias before the tile gradient    | core/backward_real.h | s/s->job->args.tile_gradient\(p->mask.tile_user, &tile, cells\);/(void)cells;/
+softcap slope left out            | core/backward_real.h | s/if \(w->capped\)\s*s->g->softcap_slope/if (0) s->g->softcap_slope/
+dbias column forgets k_start      | core/backward_real.h | s/cell \+= \(w->seq.column \+ t->pos/cell += (t->pos/
+infinite keys not attended        | core/backward_real.h | s/if \(!\(t->bad & span & ~all\)\)/if (1)/
+infinite queries not attended     | core/backward_real.h | s/common == mine \? E\(add_to_keys\)/1 ? E(add_to_keys)/
+sequences that share a sum        | core/backward.c | s/to->size\[0\] > 1 \? s \+ 1 : p->sequences/s + 1/
+dbias not cleared                 | core/backward.c | s/attn__clear\(dbias,/if (0) attn__clear(dbias,/
+missing keys before the first     | core/backward.c | s/attn__clear\(view\[i\], s.k_batch, h, first, s.k_row\);//
+softcap slope 1 - 2 y + y^2       | kernels/gradient_real.h | s/V\(add\)\(one, y\)/V(sub)(one, y)/
+masked cells keep their gradient  | kernels/gradient_real.h | s/masked \? V\(keep\)\(allow, ds\) : ds/ds/
+ds without delta                  | kernels/gradient_real.h | s/V\(sub\)\(V\(load\)\(dp\), delta\)/V(load)(dp)/
+last row left out of dk and dv    | kernels/gradient_real.h | s/r < rows; r\+\+, p \+= TILE/r + 1 < rows; r++, p += TILE/
+distance with its sign            | kernels/gradient_real.h | s/V\(abs\)\((V\(sub\)\(from, V\(add\)\(column, V\(set1\)\(\(REAL\)c\)\)\))\)/$1/
 '
 
 # Compiles files of a tree into a folder, with a list beside each of what it includes.
@@ -100,24 +131,23 @@ dependents() # file
     done
 }
 
-# Links the tests with the objects in folder $1 and runs them, a short run of the random calls first. Prints
-# the first that fails.
-first_failure()
+# Links the tests with the objects in folder $1 and runs those that follow. Prints the first that fails.
+first_failure() # folder, runs...
 {
-    local test run
-    for test in "${tests[@]}"; do
-        "$cc" -o "$1/$test" "$work/base/$test.o" "$work"/base/support/*.o "$1"/src_*.o \
-            -lcmocka -lpthread -lm || return
-    done
-    for run in "test_differential --cases 500" "test_differential --cases 4000" "${tests[@]:1}"; do
+    local to=$1 run test
+    shift
+    for run; do
+        test=${run%% *}
+        [[ -e $to/$test ]] || "$cc" -o "$to/$test" "$work/base/$test.o" "$work"/base/support/*.o \
+            "$to"/src_*.o -lcmocka -lpthread -lm || return
         # shellcheck disable=SC2086
-        timeout 300 "$1"/$run >"$1/log" 2>&1 || { echo "$run"; return 0; }
+        timeout 300 "$to"/$run >"$to/log" 2>&1 || { echo "$run"; return 0; }
     done
 }
 
 try() # name, file, substitution
 {
-    local dir caught
+    local dir caught runs=("${forward[@]}")
     dir=$(mktemp -d "$work/mXXXXXX")
     mkdir "$dir/tree"
     cp -r src include "$dir/tree/"
@@ -132,7 +162,8 @@ try() # name, file, substitution
         echo "STALE    $1 (does not compile)"
         return
     }
-    caught=$(first_failure "$dir") || caught=
+    [[ $2 == *backward* || $2 == *gradient* ]] && runs=("${backward[@]}")
+    caught=$(first_failure "$dir" "${runs[@]}") || caught=
     rm -rf "$dir"
     if [[ $caught ]]; then
         echo "caught   $1: $caught"
@@ -149,11 +180,11 @@ build_base()
     for file in tests/*.c; do
         case $file in
         tests/test_*) ;;
-        *) grep -q 'attn/io.h' "$file" || "$cc" "${flags[@]}" -I. -c "$file" \
+        *) grep -qE "attn/(io|viz)\.h|pictures\.h" "$file" || "$cc" "${flags[@]}" -I. -c "$file" \
                -o "$work/base/support/$(basename "$file" .c).o" || return ;;
         esac
     done
-    for file in "${tests[@]}"; do
+    for file in $(printf '%s\n' "${forward[@]%% *}" "${backward[@]%% *}" | sort -u); do
         "$cc" "${flags[@]}" -I. -c "tests/$file.c" -o "$work/base/$file.o" || return
     done
 }
@@ -161,7 +192,7 @@ build_base()
 build_base || exit 1
 mkdir "$work/check"
 cp "$work"/base/src_*.o "$work/check/"
-broken=$(first_failure "$work/check") || exit 1
+broken=$(first_failure "$work/check" "${forward[@]}" "${backward[@]}") || exit 1
 if [[ $broken ]]; then
     echo "the tests fail without any mutant: $broken"
     tail -5 "$work/check/log"
@@ -169,7 +200,7 @@ if [[ $broken ]]; then
 fi
 
 while IFS='|' read -r name file change; do
-    [[ $name && $name == *"$filter"* ]] || continue
+    [[ $name && "$name $file" == *"$filter"* ]] || continue
     while (($(jobs -rp | wc -l) >= jobs)); do
         wait -n
     done

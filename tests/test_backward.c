@@ -415,48 +415,52 @@ static void move(const attn_view *v, const double *direction, double by)
 }
 
 /* In f64 the library's own forward says what its gradients are, in each input. */
-static void directional_derivatives(void **state)
+static void check_derivatives(const attn_ctx *ctx, int options, int64_t keys)
 {
     const double step = 0x1p-14;
-    const attn_ctx *ctx = ctx_for(test_set(state), 2);
+    problem p = problem_make(ctx, ATTN_F64, options, 2, 20, keys);
+    subject s = subject_make(&p);
+    rng r = rng_make(test_seed(), (uint64_t)options);
+    way w = {.ctx = ctx, .n = 2};
+    gradient_call c;
 
-    for (int options = 0; options < OPTION_SETS; options++) {
-        problem p = problem_make(ctx, ATTN_F64, options, 2, 20, 150);
-        subject s = subject_make(&p);
-        rng r = rng_make(test_seed(), (uint64_t)options);
-        way w = {.ctx = ctx, .n = 2};
-        gradient_call c;
+    gradient_make(&c, &s, &w);
+    gradient_forward(ctx, &c);
+    gradients g = gradient_backward(&c, &w);
+    const attn_view *inputs[GRADIENTS] = {&c.f.q,       &c.f.k,    &c.f.v,
+                                          &p.mask.bias, &c.f.sink, &p.mask.alibi};
+    for (int n = 0; n < GRADIENTS; n++) {
+        int64_t count = inputs[n]->data ? view_count(inputs[n]) : 0;
+        double want = 0, size = 1e-2, got;
+        double *direction = arena_get(&problem_mem, (size_t)count * sizeof *direction);
+        double h = n == DALIBI ? step / 64 : step;
 
-        gradient_make(&c, &s, &w);
-        gradient_forward(ctx, &c);
-        gradients g = gradient_backward(&c, &w);
-        const attn_view *inputs[GRADIENTS] = {&c.f.q,       &c.f.k,    &c.f.v,
-                                              &p.mask.bias, &c.f.sink, &p.mask.alibi};
-        for (int n = 0; n < GRADIENTS; n++) {
-            int64_t count = inputs[n]->data ? view_count(inputs[n]) : 0;
-            double want = 0, size = 1e-2, got;
-            double *direction = arena_get(&problem_mem, (size_t)count * sizeof *direction);
-            double h = n == DALIBI ? step / 64 : step;
-
-            if (!g.of[n].data || count == 0)
-                continue;
-            for (int64_t e = 0; e < count; e++) {
-                direction[e] = rng_range(&r, -1, 1);
-                want += direction[e] * ((double *)g.of[n].data)[e];
-                size += fabs(direction[e] * ((double *)g.of[n].data)[e]);
-            }
-            move(inputs[n], direction, h);
-            gradient_forward(ctx, &c);
-            got = loss(&c);
-            move(inputs[n], direction, -2 * h);
-            gradient_forward(ctx, &c);
-            got = (got - loss(&c)) / (2 * h);
-            move(inputs[n], direction, h);
-            CHECK_MSG(fabs(got - want) <= 1e-5 * size, "%s, options %d: difference %.10g, %.10g",
-                      gradient_names[n], options, got, want);
+        if (!g.of[n].data || count == 0)
+            continue;
+        for (int64_t e = 0; e < count; e++) {
+            direction[e] = rng_range(&r, -1, 1);
+            want += direction[e] * ((double *)g.of[n].data)[e];
+            size += fabs(direction[e] * ((double *)g.of[n].data)[e]);
         }
-        arena_reset(&problem_mem);
+        move(inputs[n], direction, h);
+        gradient_forward(ctx, &c);
+        got = loss(&c);
+        move(inputs[n], direction, -2 * h);
+        gradient_forward(ctx, &c);
+        got = (got - loss(&c)) / (2 * h);
+        move(inputs[n], direction, h);
+        CHECK_MSG(fabs(got - want) <= 1e-5 * size, "%s, options %d: difference %.10g, %.10g",
+                  gradient_names[n], options, got, want);
     }
+    arena_reset(&problem_mem);
+}
+
+static void directional_derivatives(void **state)
+{
+    for (int options = 0; options < OPTION_SETS; options++)
+        check_derivatives(ctx_for(test_set(state), 2), options, 150);
+    /* One thread takes the chunks of a sequence in turn; there are three. */
+    check_derivatives(ctx_for(test_set(state), 1), 0, 600);
 }
 
 /* Several keys with the largest logit and values of one sign: an error of O that leans to one side
