@@ -1,0 +1,543 @@
+/* test_nn_pass.c: passes over models: finite differences, bits (threads, batch mates, what follows,
+ * recomputation, memory), micro-batches, every row of Table 3, errors, allocations. */
+#include "tests/nn_step.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BACKWARD = ATTN_PASS_BACKWARD, DROPOUT = ATTN_PASS_DROPOUT };
+
+static double loss_of(step *s)
+{
+    attn_view d = s->pass.hidden;
+    double sum = 0;
+
+    d.data = s->dhidden;
+    for (int64_t i = 0; i < view_count(&d); i++)
+        sum += step_get(&d, i) * step_get(&s->pass.hidden, i);
+    return sum;
+}
+
+/* --- Gradients ------------------------------------------------------------------------------ */
+
+/* Every tensor, along a random direction: the derivative by it against a central difference, with
+ * dropout as in training. relu has corners, but no sum is likely to be within 1e-6 of one. */
+static void check_differences(attn_model *m, rng *r, int variant)
+{
+    step s;
+    double h = 1e-6;
+
+    /* biases that begin at 0 would leave a zero vector (ATTN_START_ZERO) to be normalised */
+    for (size_t i = 0; i < attn_model_param_count(m); i++) {
+        const attn_param *p = attn_model_param(m, i);
+        attn_view w = attn_param_view(m, p, attn_model_weights(m));
+        for (int64_t j = 0; p->rank == 1 && j < p->count; j++)
+            step_put(&w, j, step_get(&w, j) + 0.2 * rng_bell(r));
+    }
+    step_init(&s, m, r, 3, 6);
+    step_run(&s, BACKWARD | DROPOUT, 77);
+    for (size_t i = 0; i < attn_model_param_count(m); i++) {
+        const attn_param *p = attn_model_param(m, i);
+        attn_view w = attn_param_view(m, p, attn_model_weights(m));
+        attn_view g = attn_param_view(m, p, s.gradients);
+        double *direction = arena_get(&s.memory, (size_t)p->count * sizeof *direction);
+        double want = 0, side[2], got;
+
+        for (int64_t j = 0; j < p->count; j++) {
+            direction[j] = rng_bell(r);
+            want += direction[j] * step_get(&g, j);
+        }
+        for (int k = 0; k < 2; k++) {
+            for (int64_t j = 0; j < p->count; j++)
+                step_put(&w, j, step_get(&w, j) + (k ? -2 : 1) * h * direction[j]);
+            step_forward(&s, DROPOUT, 77);
+            side[k] = loss_of(&s);
+        }
+        for (int64_t j = 0; j < p->count; j++)
+            step_put(&w, j, step_get(&w, j) + h * direction[j]);
+        got = (side[0] - side[1]) / (2 * h);
+        CHECK_MSG(fabs(got - want) <= 1e-6 * (fabs(want) + 10), "variant %d, %s: %g, difference %g",
+                  variant, p->name, want, got);
+    }
+    step_end(&s);
+}
+
+static void finite_differences(void **state)
+{
+    rng r = rng_make(test_seed(), test_index(state));
+
+    for (int i = 0; i < STEP_VARIANTS; i++) {
+        attn_model_config c = step_config(i);
+        attn_model *m;
+
+        c.type = ATTN_F64;
+        m = step_model(&c, 1, (uint64_t)i);
+        check_differences(m, &r, i);
+        attn_model_destroy(m);
+    }
+}
+
+/* The sum of two micro-batches' gradients is the gradient of both in one batch, dropout too. */
+static void micro_batches(void **state)
+{
+    rng r = rng_make(test_seed(), test_index(state));
+
+    for (int i = 0; i < STEP_VARIANTS; i++) {
+        attn_model_config c = step_config(i);
+        attn_model *m;
+        step s;
+        double *whole, error = 0, size = 0;
+        attn_error err = {0};
+        attn_view d, g;
+        int64_t cut;
+
+        c.type = ATTN_F64;
+        m = step_model(&c, 1, 3);
+        step_init(&s, m, &r, 4, 6);
+        step_run(&s, BACKWARD | DROPOUT, 5);
+        whole = arena_get(&s.memory, s.block_bytes);
+        memcpy(whole, s.gradients, s.block_bytes);
+        memset(s.gradients, 0, s.block_bytes);
+        d = s.pass.hidden;
+        d.data = s.dhidden;
+        cut = (c.stack == ATTN_STACK_ENCODER ? s.source_starts : s.target_starts)[2];
+        for (int part = 0; part < 2; part++) { /* two sequences each */
+            attn_view some = view_part(&d, 2, part ? cut : 0, part ? d.size[2] - cut : cut);
+            int64_t source = s.source_starts[2], target = s.target_starts[2];
+
+            s.batch.segments = 2;
+            s.batch.first_segment = 2 * part;
+            if (part) {
+                s.batch.source += source;
+                s.batch.target += target;
+                for (int k = 0; k <= 2; k++) {
+                    s.source_starts[k] = s.source_starts[k + 2] - source;
+                    s.target_starts[k] = s.target_starts[k + 2] - target;
+                }
+            }
+            step_forward(&s, BACKWARD | DROPOUT, 5);
+            CHECK_MSG(attn_model_backward(m, &s.pass, &some, s.gradients, &err) == ATTN_OK, "%s",
+                      err.text);
+        }
+        g = attn_view_bhsd(s.gradients, ATTN_F64, 1, 1, 1, attn_model_elements(m));
+        for (int64_t j = 0; j < attn_model_elements(m); j++) {
+            error += pow(step_get(&g, j) - whole[j], 2);
+            size += whole[j] * whole[j];
+        }
+        CHECK_MSG(error <= 1e-24 * size, "variant %d: %g of %g", i, sqrt(error), sqrt(size));
+        step_end(&s);
+        attn_model_destroy(m);
+    }
+}
+
+/* --- Bits ----------------------------------------------------------------------------------- */
+
+typedef struct result {
+    arena memory;
+    void *hidden, *gradients;
+    size_t hidden_bytes, gradient_bytes;
+} result;
+
+static void keep(result *to, const step *s)
+{
+    to->hidden_bytes = (size_t)view_count(&s->pass.hidden) * attn_type_size(s->pass.hidden.type);
+    to->gradient_bytes = s->block_bytes;
+    to->hidden = arena_get(&to->memory, to->hidden_bytes);
+    to->gradients = arena_get(&to->memory, to->gradient_bytes);
+    memcpy(to->hidden, s->pass.hidden.data, to->hidden_bytes);
+    memcpy(to->gradients, s->gradients, to->gradient_bytes);
+}
+
+static void check_same(const result *a, const step *s, const char *what, int variant)
+{
+    CHECK_MSG(memcmp(a->hidden, s->pass.hidden.data, a->hidden_bytes) == 0,
+              "variant %d, %s: other hidden states", variant, what);
+    CHECK_MSG(memcmp(a->gradients, s->gradients, a->gradient_bytes) == 0,
+              "variant %d, %s: other gradients", variant, what);
+}
+
+/* Large enough for several workers to take part. */
+static attn_model_config wide_config(int variant)
+{
+    attn_model_config c = step_config(variant);
+
+    c.d = 68;
+    c.ff = 150;
+    return c;
+}
+
+static void threads_and_recomputation(void **state)
+{
+    for (int i = 0; i < STEP_VARIANTS; i++) {
+        attn_model_config c = wide_config(i);
+        result one = {0};
+
+        for (int threads = 1; threads <= 4; threads++) {
+            rng r = rng_make(test_seed(), test_index(state));
+            attn_model *m = step_model(&c, threads, 9);
+            step s;
+
+            step_init(&s, m, &r, STEP_SEGMENTS, 17);
+            step_run(&s, BACKWARD | DROPOUT, 1234);
+            if (threads == 1)
+                keep(&one, &s);
+            else
+                check_same(&one, &s, "threads", i);
+            step_run(&s, BACKWARD | DROPOUT | ATTN_PASS_RECOMPUTE, 1234);
+            check_same(&one, &s, "recomputation", i);
+            step_forward(&s, DROPOUT, 1234);
+            check_same(&one, &s, "no backward pass", i);
+            step_end(&s);
+            attn_model_destroy(m);
+        }
+        arena_reset(&one.memory);
+    }
+}
+
+/* Rows of sequence `k` in hidden. */
+static attn_view rows_of(const step *s, int64_t k)
+{
+    const attn_model_config *c = attn_model_get_config(s->model);
+    const int64_t *starts = c->stack == ATTN_STACK_ENCODER ? s->source_starts : s->target_starts;
+
+    return view_part(&s->pass.hidden, 2, starts[k], starts[k + 1] - starts[k]);
+}
+
+/* Each sequence alone, under its number, has the bits it has among the others. */
+static void batch_mates(void **state)
+{
+    rng r = rng_make(test_seed(), test_index(state));
+
+    for (int i = 0; i < STEP_VARIANTS; i++) {
+        attn_model_config c = step_config(i);
+        attn_model *m = step_model(&c, 2, 9);
+        step s, alone;
+
+        step_init(&s, m, &r, STEP_SEGMENTS, 17);
+        step_forward(&s, DROPOUT, 1);
+        for (int64_t k = 0; k < STEP_SEGMENTS; k++) {
+            attn_view mine = rows_of(&s, k);
+
+            step_init(&alone, m, &r, 1, 17);
+            alone.batch.source = s.source + s.source_starts[k];
+            alone.batch.target = s.target + s.target_starts[k];
+            alone.batch.first_segment = k;
+            alone.source_starts[1] = s.source_starts[k + 1] - s.source_starts[k];
+            alone.target_starts[1] = s.target_starts[k + 1] - s.target_starts[k];
+            alone.limits.source_tokens = alone.limits.longest_source = alone.source_starts[1];
+            alone.limits.target_tokens = alone.limits.longest_target = alone.target_starts[1];
+            step_forward(&alone, DROPOUT, 1);
+            CHECK_MSG(view_same_bits(&mine, &alone.pass.hidden), "variant %d, sequence %lld", i,
+                      (long long)k);
+            step_end(&alone);
+        }
+        step_end(&s);
+        attn_model_destroy(m);
+    }
+}
+
+/* A target id is seen by later rows alone (the row after it, unless there is no shift); a source id
+ * by its own sequence alone, but there by everyone. */
+static void what_ids_reach(void **state)
+{
+    rng r = rng_make(test_seed(), test_index(state));
+
+    for (int i = 0; i < STEP_VARIANTS; i++) {
+        attn_model_config c = step_config(i);
+        attn_model *m;
+        step s;
+        attn_view before, after;
+        int64_t at, first;
+
+        c.start = i % 4 == 1 ? ATTN_START_NONE : ATTN_START_ZERO;
+        m = step_model(&c, 1, 9);
+        step_init(&s, m, &r, 3, 9);
+        s.source_starts[1] = s.target_starts[1] = 5 < s.source_starts[2] ? 5 : s.source_starts[2];
+        if (s.source_starts[2] < 5 || s.target_starts[2] < 5) { /* a first sequence of 5 */
+            step_end(&s);
+            attn_model_destroy(m);
+            continue;
+        }
+        step_forward(&s, 0, 0);
+        before = view_copy(&s.memory, &r, &s.pass.hidden, s.pass.hidden.type, LAYOUT_BHSD);
+        if (c.stack == ATTN_STACK_ENCODER) {
+            s.source[2] = (s.source[2] + 1) % 19;
+            at = s.source_starts[1]; /* rows from here on must not move */
+            first = s.pass.hidden.size[2];
+        } else {
+            s.target[2] = (s.target[2] + 1) % 19;
+            at = 0;
+            first = c.start == ATTN_START_NONE ? 2 : 3; /* the first row that may */
+        }
+        step_forward(&s, 0, 0);
+        after = view_part(&s.pass.hidden, 2, at, first - at);
+        before = view_part(&before, 2, 0, s.pass.hidden.size[2]);
+        {
+            attn_view same = view_part(&before, 2, at, first - at);
+            attn_view moved = view_part(&before, 2, c.stack == ATTN_STACK_ENCODER ? 0 : first, 1);
+            attn_view now =
+                view_part(&s.pass.hidden, 2, c.stack == ATTN_STACK_ENCODER ? 0 : first, 1);
+
+            CHECK_MSG(view_same_bits(&same, &after), "variant %d: rows moved", i);
+            CHECK_MSG(!view_same_bits(&moved, &now), "variant %d: nothing moved", i);
+        }
+        step_end(&s);
+        attn_model_destroy(m);
+    }
+}
+
+static void dropout_is_there(void **state)
+{
+    rng r = rng_make(test_seed(), test_index(state));
+    attn_model_config c = step_config(0);
+    attn_model *m = step_model(&c, 1, 2);
+    result plain = {0}, one = {0};
+    step s;
+
+    step_init(&s, m, &r, 4, 9);
+    step_run(&s, BACKWARD, 1);
+    keep(&plain, &s);
+    step_run(&s, BACKWARD, 2);
+    check_same(&plain, &s, "seed without dropout", 0);
+    step_run(&s, BACKWARD | DROPOUT, 1);
+    keep(&one, &s);
+    CHECK(memcmp(plain.hidden, one.hidden, one.hidden_bytes) != 0);
+    step_run(&s, BACKWARD | DROPOUT, 2);
+    CHECK(memcmp(one.hidden, s.pass.hidden.data, one.hidden_bytes) != 0);
+    arena_reset(&plain.memory);
+    arena_reset(&one.memory);
+    step_end(&s);
+    attn_model_destroy(m);
+}
+
+/* --- The paper's rows ----------------------------------------------------------------------- */
+
+/* A training step of every row of Table 3, its widths and heads as they are, one block of each kind
+ * and a small vocabulary. */
+static void table_3(void **state)
+{
+    static const struct {
+        int64_t d, ff, heads, dk, dv;
+        double dropout;
+        int learned;
+    } row[] = {
+        {0, 0, 0, 0, 0, 0.1, 0},           {0, 0, 1, 512, 512, 0.1, 0},
+        {0, 0, 4, 128, 128, 0.1, 0},       {0, 0, 16, 32, 32, 0.1, 0},
+        {0, 0, 32, 16, 16, 0.1, 0},        {0, 0, 0, 16, 64, 0.1, 0},
+        {0, 0, 0, 32, 64, 0.1, 0},         {256, 2048, 8, 32, 32, 0.1, 0},
+        {1024, 2048, 8, 128, 128, 0.1, 0}, {0, 1024, 0, 0, 0, 0.1, 0},
+        {0, 4096, 0, 0, 0, 0.1, 0},        {0, 0, 0, 0, 0, 0, 0},
+        {0, 0, 0, 0, 0, 0.2, 0},           {0, 0, 0, 0, 0, 0.1, 1},
+        {1024, 4096, 16, 0, 0, 0.3, 0},
+    };
+    rng r = rng_make(test_seed(), test_index(state));
+
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        attn_model_config c = ATTN_MODEL_CONFIG_INIT;
+        attn_model *m;
+        attn_view g;
+        step s;
+
+        c.vocabulary = 60;
+        c.tie_embeddings = c.tie_output = 1;
+        c.encoder_layers = c.decoder_layers = 1;
+        c.d = row[i].d;
+        c.ff = row[i].ff;
+        c.heads = row[i].heads;
+        c.dk = row[i].dk;
+        c.dv = row[i].dv;
+        c.dropout = row[i].dropout;
+        c.positions = row[i].learned ? ATTN_POSITIONS_LEARNED : ATTN_POSITIONS_PAPER;
+        m = step_model(&c, 2, 1);
+        step_init(&s, m, &r, 4, 12);
+        step_run(&s, BACKWARD | DROPOUT, i);
+        for (size_t p = 0; p < attn_model_param_count(m); p++) {
+            double sum = 0;
+            g = attn_param_view(m, attn_model_param(m, p), s.gradients);
+            for (int64_t j = 0; j < attn_model_param(m, p)->count; j++)
+                sum += fabs(step_get(&g, j));
+            CHECK_MSG(sum > 0 && isfinite(sum), "row %zu: %s has the gradient %g", i,
+                      attn_model_param(m, p)->name, sum);
+        }
+        step_end(&s);
+        attn_model_destroy(m);
+    }
+}
+
+/* --- Errors, memory ------------------------------------------------------------------------- */
+
+static void wrong_calls(void **state)
+{
+    rng r = rng_make(test_seed(), test_index(state));
+    attn_model_config c = step_config(0);
+    attn_model *m = step_model(&c, 1, 2);
+    step s;
+    attn_error err = {0};
+    size_t size;
+    attn_view d;
+
+#define FAILS(status, call, name)                                                                  \
+    do {                                                                                           \
+        CHECK_MSG((call) == (status), "%s went another way: %s", #call, err.text);                 \
+        CHECK_MSG(strncmp(err.text, name, strlen(name)) == 0, "%s: %s", #call, err.text);          \
+    } while (0)
+#define FORWARD(change, undo, name)                                                                \
+    do {                                                                                           \
+        change;                                                                                    \
+        FAILS(ATTN_E_ARGUMENT, attn_model_forward(m, &s.pass, &err), name);                        \
+        undo;                                                                                      \
+    } while (0)
+    step_init(&s, m, &r, 3, 9);
+    step_run(&s, BACKWARD, 1);
+    d = s.pass.hidden;
+    d.data = s.dhidden;
+    FORWARD(s.pass.batch = NULL, s.pass.batch = &s.batch, "batch");
+    FORWARD(s.batch.segments = 0, s.batch.segments = 3, "segments");
+    FORWARD(s.batch.first_segment = -1, s.batch.first_segment = 0, "first_segment");
+    FORWARD(s.batch.source = NULL, s.batch.source = s.source, "source: NULL");
+    FORWARD(s.batch.target_starts = NULL, s.batch.target_starts = s.target_starts, "target_starts");
+    FORWARD(s.target[1] = 19, s.target[1] = 0, "target[1]");
+    FORWARD(s.source[0] = -1, s.source[0] = 0, "source[0]");
+    FORWARD(s.source_starts[1] += 100, s.source_starts[1] -= 100, "source_starts[2]");
+    FORWARD(s.pass.flags = 64, s.pass.flags = BACKWARD, "flags");
+    FORWARD(s.pass.flags = ATTN_PASS_RECOMPUTE, s.pass.flags = BACKWARD, "flags");
+    FORWARD(s.pass.arena_size = 64, s.pass.arena_size = 1 << 20, "arena_size");
+    FORWARD(s.pass.arena = (char *)s.pass.arena + 8, s.pass.arena = (char *)s.pass.arena - 8,
+            "arena");
+    FORWARD(s.pass.struct_size = 3, s.pass.struct_size = sizeof s.pass, "pass.struct_size");
+    FAILS(ATTN_E_ARGUMENT, attn_model_forward(NULL, &s.pass, &err), "model");
+    FAILS(ATTN_E_ARGUMENT, attn_model_backward(m, &s.pass, &d, NULL, &err), "gradients");
+    FAILS(ATTN_E_ARGUMENT, attn_model_backward(m, &s.pass, NULL, s.gradients, &err), "dhidden");
+    d.size[2]++;
+    FAILS(ATTN_E_SHAPE, attn_model_backward(m, &s.pass, &d, s.gradients, &err), "dhidden");
+    s.pass.flags = 0;
+    FAILS(ATTN_E_ARGUMENT, attn_model_backward(m, &s.pass, &d, s.gradients, &err), "pass.flags");
+    s.limits.longest_source = INT32_MAX;
+    FAILS(ATTN_E_ARGUMENT, attn_model_plan(m, &s.limits, 0, &size, &err), "longest_source");
+    s.limits.segments = 0;
+    FAILS(ATTN_E_ARGUMENT, attn_model_plan(m, &s.limits, 0, &size, &err), "segments");
+#undef FORWARD
+#undef FAILS
+    step_end(&s);
+    attn_model_destroy(m);
+}
+
+/* Counts what a context allocates. */
+static void *counted(void *user, size_t size, size_t align)
+{
+    ++*(int64_t *)user;
+    return aligned_alloc(align, (size + align - 1) / align * align);
+}
+
+static void counted_free(void *user, void *memory)
+{
+    (void)user;
+    free(memory);
+}
+
+static void nothing_is_allocated(void **state)
+{
+    rng r = rng_make(test_seed(), test_index(state));
+    int64_t count = 0;
+
+    for (int i = 0; i < STEP_VARIANTS; i++) {
+        attn_ctx_options o = ATTN_CTX_OPTIONS_INIT;
+        attn_ctx *ctx;
+        attn_model_config c = wide_config(i);
+        attn_model *m;
+        step s;
+
+        o.threads = 1 + i % 3;
+        o.alloc = counted;
+        o.free = counted_free;
+        o.alloc_user = &count;
+        CHECK(attn_ctx_create(&o, &ctx, NULL) == ATTN_OK);
+        CHECK(attn_model_create(ctx, &c, 1, &m, NULL) == ATTN_OK);
+        for (int64_t segments = 1; segments <= STEP_SEGMENTS; segments++) {
+            int64_t before;
+            size_t size;
+
+            step_init(&s, m, &r, segments, 17);
+            s.limits.segments = STEP_SEGMENTS;
+            s.limits.source_tokens = s.limits.target_tokens = 17 * STEP_SEGMENTS;
+            s.limits.longest_source = s.limits.longest_target = 17;
+            CHECK(attn_model_plan(m, &s.limits, BACKWARD | DROPOUT, &size, NULL) == ATTN_OK);
+            s.pass.arena = arena_get(&s.memory, size);
+            s.pass.arena_size = size;
+            s.pass.flags = BACKWARD | DROPOUT;
+            before = count;
+            CHECK(attn_model_forward(m, &s.pass, NULL) == ATTN_OK);
+            CHECK(attn_model_backward(m, &s.pass, &s.pass.hidden, s.gradients, NULL) == ATTN_OK);
+            CHECK_MSG(count == before, "variant %d, %lld sequences: %lld allocations", i,
+                      (long long)segments, (long long)(count - before));
+            step_end(&s);
+        }
+        attn_model_destroy(m);
+        attn_ctx_destroy(ctx);
+    }
+}
+
+static void recomputation_saves_memory(void **state)
+{
+    attn_model_config c = step_config(0);
+    attn_batch_limits l = ATTN_BATCH_LIMITS_INIT;
+    attn_model *m;
+    size_t all, again, none;
+
+    (void)state;
+    c.encoder_layers = c.decoder_layers = 6;
+    m = step_model(&c, 1, 1);
+    l.segments = 10;
+    l.source_tokens = l.target_tokens = 1000;
+    l.longest_source = l.longest_target = 100;
+    CHECK(attn_model_plan(m, &l, BACKWARD, &all, NULL) == ATTN_OK);
+    CHECK(attn_model_plan(m, &l, BACKWARD | ATTN_PASS_RECOMPUTE, &again, NULL) == ATTN_OK);
+    CHECK(attn_model_plan(m, &l, 0, &none, NULL) == ATTN_OK);
+    CHECK_MSG(again < all / 2 && none < again, "%zu, %zu, %zu bytes", all, again, none);
+    l.source_tokens = l.target_tokens = INT32_MAX;
+    l.longest_source = l.longest_target = INT32_MAX;
+    c.positions = ATTN_POSITIONS_T5;
+    attn_model_destroy(m);
+}
+
+static void buckets(void **state)
+{
+    static const int first[2][16] = {
+        {8, 9, 10, 11, 12, 13, 14, 15, -1},
+        {16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31}};
+    static const int at[2][16] = {
+        {8, 12, 16, 23, 32, 46, 64, 91},
+        {16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113}};
+
+    (void)state;
+    for (int one_way = 0; one_way < 2; one_way++)
+        for (int i = 0; i < (one_way ? 16 : 8); i++) {
+            int64_t a = at[one_way][i], b = first[one_way][i];
+
+            CHECK(attn_relative_bucket(-a, !one_way, 32, 128) == b);
+            CHECK(attn_relative_bucket(1 - a, !one_way, 32, 128) == b - 1);
+            CHECK(attn_relative_bucket(a, !one_way, 32, 128) == (one_way ? 0 : 16 + b));
+        }
+    CHECK(attn_relative_bucket(0, 1, 32, 128) == 0 && attn_relative_bucket(5, 1, 32, 128) == 21);
+    CHECK(attn_relative_bucket(-100000, 1, 32, 128) == 15);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case tests[] = {
+        {"finite differences", finite_differences, 0},
+        {"micro-batches", micro_batches, 0},
+        {"threads and recomputation", threads_and_recomputation, 0},
+        {"batch mates", batch_mates, 0},
+        {"what ids reach", what_ids_reach, 0},
+        {"dropout is there", dropout_is_there, 0},
+        {"rows of Table 3", table_3, 0},
+        {"wrong calls", wrong_calls, 0},
+        {"nothing is allocated", nothing_is_allocated, 0},
+        {"recomputation saves memory", recomputation_saves_memory, 0},
+        {"buckets", buckets, 0},
+    };
+
+    return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+}
