@@ -1,6 +1,7 @@
 # Libraries of others. Each one that is missing is named together with what to do about it.
 
 set(io_dependencies "")
+set(text_dependencies "")
 set(viz_dependencies "")
 
 function(attn_missing what package option)
@@ -17,6 +18,7 @@ set(package_cairo libcairo2-dev)
 set(package_pangocairo libpango1.0-dev)
 set(package_libpng libpng-dev)
 set(package_libutf8proc libutf8proc-dev)
+set(package_libpcre2-8 libpcre2-dev)
 
 # Sets ${result} to the targets of these modules. `option` leaves out what needs them, `what` says
 # what that is.
@@ -38,6 +40,9 @@ endfunction()
 
 if(ATTN_IO)
     attn_modules(io_dependencies ATTN_IO "files: npy, npz, safetensors" jansson libzip zlib)
+endif()
+if(ATTN_TEXT)
+    attn_modules(text_dependencies ATTN_TEXT "tokenizers" jansson libutf8proc libpcre2-8)
 endif()
 if(ATTN_VIZ)
     attn_modules(viz_dependencies ATTN_VIZ "pictures" cairo pangocairo libpng libutf8proc zlib)

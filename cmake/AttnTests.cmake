@@ -9,7 +9,7 @@ list(FILTER support_sources EXCLUDE REGEX "/test_[^/]*$")
 file(GLOB fuzz_sources CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
 
 set(test_libraries attn_static Threads::Threads m)
-foreach(component nn io viz train)
+foreach(component nn io text viz train)
     string(TOUPPER ATTN_${component} option)
     if(${option})
         list(PREPEND test_libraries attn_${component}_static ${${component}_dependencies})

@@ -22,6 +22,7 @@ build     libcairo2-dev           module:cairo
 build     libpango1.0-dev         module:pangocairo
 build     libpng-dev              module:libpng
 build     libutf8proc-dev         module:libutf8proc
+build     libpcre2-dev            module:libpcre2-8
 build     fonts-dejavu-core       file:/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
 test      libcmocka-dev           module:cmocka
 demo      wamerican               file:/usr/share/dict/american-english

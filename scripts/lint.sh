@@ -38,6 +38,7 @@ core     base kernels core
 nn       base kernels core io nn
 train    base kernels core io nn text train
 io       base io
+text     base io text
 viz      base viz
 '
 
@@ -146,7 +147,7 @@ exported()
 rule_exports()
 {
     local pair
-    for pair in attn:attn attn_nn:nn attn_io:io attn_viz:viz attn_train:train; do
+    for pair in attn:attn attn_nn:nn attn_io:io attn_text:text attn_viz:viz attn_train:train; do
         diff <(declared "include/attn/${pair#*:}.h") <(exported "${pair%:*}") |
             sed -nE "s/^< /declared in ${pair#*:}.h, not exported: /p
                      s/^> /exported by lib${pair%:*}.so, not declared: /p"
@@ -162,7 +163,7 @@ outside_names()
 all_outside_names()
 {
     local library
-    for library in attn attn_nn attn_io attn_viz attn_train; do
+    for library in attn attn_nn attn_io attn_text attn_viz attn_train; do
         outside_names "$library"
     done
 }
@@ -187,7 +188,7 @@ rule_silent()
 # in .data.rel.ro, which only the loader writes.
 rule_no_globals()
 {
-    objdump -t "$build"/libattn{,_nn,_io,_viz,_train}.a |
+    objdump -t "$build"/libattn{,_nn,_io,_text,_viz,_train}.a |
         awk '/file format/ { member = $1 }
              $3 == "O" && $4 ~ /^(\.t?data|\.t?bss|\*COM\*)/ && $4 !~ /^\.data\.rel\.ro/ {
                  print member, $NF

@@ -1,0 +1,190 @@
+/* text.h: text to token ids and back, by a tokenizer.json; and vocabularies trained from text.
+ *
+ * The file format is that of Hugging Face's tokenizers, and ids and texts are the same as theirs.
+ * The order of work: tokens that were added to the vocabulary are cut out of the text, the rest is
+ * normalised, cut into words, and each word is cut into pieces by the model:
+ *
+ *     "<s>Hello there"  ->  [<s>] "Hello there"  ->  [<s>] "Hello" " there"  ->  1, 317, 89, 1204
+ *
+ * What is read:
+ *
+ *     normalizer      NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Replace, Prepend, Strip,
+ *                     ByteLevel, Sequence
+ *     pre_tokenizer   ByteLevel, Metaspace, Split, Digits, Punctuation, Whitespace,
+ *                     WhitespaceSplit, CharDelimiterSplit, Sequence
+ *     model           BPE without dropout
+ *     post_processor  TemplateProcessing (its form for one text, with that text in it once),
+ *                     BertProcessing, RobertaProcessing, ByteLevel, Sequence
+ *     decoder         ByteLevel, Metaspace, ByteFallback, Fuse, Strip, Replace, BPEDecoder, Sequence
+ *
+ * Any other kind, and any field that is not known, is an error that names it. `truncation` and
+ * `padding` are the caller's business and ignored. Patterns are Oniguruma's in the file and run by
+ * PCRE2; constructs that the two read differently are translated or refused. A match that takes
+ * more steps than a limit that grows with the text is an error, so that no pattern hangs.
+ *
+ * Text is UTF-8 of any kind, unassigned code points included. Bytes that are not UTF-8 are kept
+ * where the vocabulary has bytes (ByteLevel, byte_fallback): a ByteLevel tokenizer without
+ * normalizer and add_prefix_space gives back any string of bytes. Elsewhere they are unknown.
+ * Unicode: utf8proc's and PCRE2's tables; characters newer than theirs may be classified
+ * differently than elsewhere.
+ *
+ * An attn_tokenizer does not change, and any number of threads may use it. Encoders and decoders
+ * are the work areas of one thread each, and end before their tokenizer. A context is only needed
+ * for allocator and progress; NULL is fine; it outlives what is made with it. jansson and PCRE2's
+ * compiler of machine code allocate for themselves.
+ */
+#ifndef ATTN_TEXT_H
+#define ATTN_TEXT_H
+
+#include "attn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- Tokenizers ----------------------------------------------------------------------------- */
+
+typedef struct attn_tokenizer attn_tokenizer;
+
+typedef struct attn_tokenizer_options {
+    size_t struct_size;
+    size_t max_bytes;  /* size of file accepted; 0: 32 MB */
+    size_t max_values; /* JSON containers and commas accepted, a bound on values; 0: 2 million */
+} attn_tokenizer_options;
+#define ATTN_TOKENIZER_OPTIONS_INIT ATTN_INIT(attn_tokenizer_options)
+
+/* Reads a tokenizer.json. `options` may be NULL. On failure *out is NULL. Errors: ATTN_E_IO,
+ * ATTN_E_FORMAT, ATTN_E_MEMORY, ATTN_E_ARGUMENT; the text starts with the path. */
+ATTN_API attn_status attn_tokenizer_open(const attn_ctx *ctx, const char *path,
+                                         const attn_tokenizer_options *options,
+                                         attn_tokenizer **out, attn_error *err);
+
+/* The same from memory, which is copied. */
+ATTN_API attn_status attn_tokenizer_open_memory(const attn_ctx *ctx, const void *bytes, size_t size,
+                                                const attn_tokenizer_options *options,
+                                                attn_tokenizer **out, attn_error *err);
+ATTN_API void attn_tokenizer_close(attn_tokenizer *tokenizer);
+
+/* The tokenizer.json it was made from: `*size` bytes, not terminated, until the tokenizer closes.
+ * Saving writes them to a file that appears whole or not at all. */
+ATTN_API const char *attn_tokenizer_json(const attn_tokenizer *tokenizer, size_t *size);
+ATTN_API attn_status attn_tokenizer_save(const attn_tokenizer *tokenizer, const char *path,
+                                         attn_error *err);
+
+/* The largest id plus one: rows an embedding needs. Some ids below may have no token. */
+ATTN_API int32_t attn_tokenizer_size(const attn_tokenizer *tokenizer);
+
+/* The token as the file spells it (a ByteLevel model writes a space as U+0120), terminated, until
+ * the tokenizer closes; NULL if there is none. `size` may be NULL. */
+ATTN_API const char *attn_tokenizer_piece(const attn_tokenizer *tokenizer, int32_t id,
+                                          size_t *size);
+
+/* The id of a token, -1 if there is none. */
+ATTN_API int32_t attn_tokenizer_find(const attn_tokenizer *tokenizer, const char *piece,
+                                     size_t size);
+
+/* 1 for the special tokens of `added_tokens`. */
+ATTN_API int attn_tokenizer_is_special(const attn_tokenizer *tokenizer, int32_t id);
+
+/* --- Text to ids ---------------------------------------------------------------------------- */
+
+typedef struct attn_text_encoder attn_text_encoder;
+
+enum {
+    /* Special tokens that are spelt out in the text become their ids. Without it they are text like
+     * any other, so that a user's text cannot forge them. */
+    ATTN_ENCODE_SPECIAL = 1,
+    /* Adds what the file's post_processor puts around a text, for example <s> and </s>. */
+    ATTN_ENCODE_FRAME = 2
+};
+
+/* A work area: buffers, and the ids of words met before (some MB at most). */
+ATTN_API attn_status attn_text_encoder_create(const attn_tokenizer *tokenizer,
+                                              attn_text_encoder **out, attn_error *err);
+ATTN_API void attn_text_encoder_destroy(attn_text_encoder *encoder);
+
+/* Ids of `size` bytes of text, at most 1 GB. *ids belong to the encoder and stay until it is used
+ * again. Time grows with size * log(size) at most, memory with size. Errors: ATTN_E_ARGUMENT,
+ * ATTN_E_MEMORY, and ATTN_E_FORMAT when a pattern takes too many steps. */
+ATTN_API attn_status attn_text_encode(attn_text_encoder *encoder, const char *text, size_t size,
+                                      unsigned flags, const int32_t **ids, size_t *count,
+                                      attn_error *err);
+
+/* --- Ids to text ---------------------------------------------------------------------------- */
+
+typedef struct attn_text_decoder attn_text_decoder;
+
+enum {
+    ATTN_DECODE_SKIP_SPECIAL = 1, /* leaves special tokens out */
+    /* What is not UTF-8 becomes U+FFFD as in Hugging Face's tokenizers: one for each longest start
+     * of a character with ByteLevel, one for each byte of a run with ByteFallback. Without it bytes
+     * come out as they are. */
+    ATTN_DECODE_LOSSY = 2
+};
+
+ATTN_API attn_status attn_text_decoder_create(const attn_tokenizer *tokenizer, unsigned flags,
+                                              attn_text_decoder **out, attn_error *err);
+ATTN_API void attn_text_decoder_destroy(attn_text_decoder *decoder);
+
+/* Text of the next ids of a stream; `end` non-zero after the last of them, then the decoder is as
+ * new. Bytes that may still become a character, and what the file's decoder cannot know yet, are
+ * held back until the next call. The texts of a stream, one after the other, do not depend on how
+ * its ids are cut. *text belongs to the decoder and stays until it is used again. Ids without a
+ * token add nothing. Errors: ATTN_E_ARGUMENT, ATTN_E_MEMORY, and ATTN_E_FORMAT when a pattern takes
+ * too many steps; the stream is then lost and the decoder as new. */
+ATTN_API attn_status attn_text_decode(attn_text_decoder *decoder, const int32_t *ids, size_t count,
+                                      int end, const char **text, size_t *size, attn_error *err);
+
+/* --- Vocabularies from text ----------------------------------------------------------------- */
+
+typedef enum attn_vocab_kind {
+    ATTN_VOCAB_BYTES = 0, /* ByteLevel: 256 bytes, words by GPT-2's pattern or by `pattern` */
+    ATTN_VOCAB_WORDS      /* Metaspace: characters, U+2581 before each word, bytes for rare ones */
+} attn_vocab_kind;
+
+typedef enum attn_text_form { ATTN_TEXT_AS_IS = 0, ATTN_TEXT_NFC, ATTN_TEXT_NFKC } attn_text_form;
+
+typedef struct attn_vocab_options {
+    size_t struct_size;
+    attn_vocab_kind kind;
+    int32_t size;               /* tokens in all, special ones included; 0: 16,384 */
+    uint64_t min_count;         /* a pair seen less often is not merged; 0: 2 */
+    const char *const *special; /* special tokens, in the order of their ids, from 0 */
+    size_t special_count;
+    const char *pattern;    /* BYTES: the pattern of words, in place of GPT-2's */
+    attn_text_form form;    /* normal form of all text, in training and use */
+    int32_t max_characters; /* WORDS: distinct characters kept, the most frequent; 0: half of the
+                               room that special tokens and bytes leave */
+} attn_vocab_options;
+#define ATTN_VOCAB_OPTIONS_INIT ATTN_INIT(attn_vocab_options)
+
+typedef struct attn_vocab attn_vocab;
+
+/* Counts words of text that is added, then trains byte-pair encoding on the counts: the most
+ * frequent pair of neighbours becomes a token, until there are enough; between equal counts the
+ * pair with the smaller left id, then the smaller right id. Ids: special tokens in their order,
+ * bytes (WORDS: then characters) by code point, then merges in their order. The same text gives the
+ * same bytes of tokenizer.json, whatever the cuts between calls.
+ *
+ * Text is taken line by line, a line's end being part of it (WORDS: a line is cut there). A line of
+ * over 16 MB is cut after each 16 MB; of a word's symbols, each 4,096 count as a word. Memory grows
+ * with the number of distinct words. Errors: ATTN_E_ARGUMENT (also a size too small for the special
+ * tokens and bytes), ATTN_E_MEMORY, ATTN_E_FORMAT for a pattern, ATTN_E_CANCELLED by the context's
+ * progress callback. After a failure only attn_vocab_destroy may follow. */
+ATTN_API attn_status attn_vocab_create(const attn_ctx *ctx, const attn_vocab_options *options,
+                                       attn_vocab **out, attn_error *err);
+ATTN_API attn_status attn_vocab_add(attn_vocab *vocab, const char *text, size_t size,
+                                    attn_error *err);
+
+/* Ends the current line, as between two files. */
+ATTN_API attn_status attn_vocab_cut(attn_vocab *vocab, attn_error *err);
+
+/* Trains on all that was added; once. The tokenizer has fewer tokens than asked for when no pair is
+ * left. */
+ATTN_API attn_status attn_vocab_train(attn_vocab *vocab, attn_tokenizer **out, attn_error *err);
+ATTN_API void attn_vocab_destroy(attn_vocab *vocab);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
