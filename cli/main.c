@@ -9,8 +9,9 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 
-static const cli_command *const commands[] = {&cli_run_command, &cli_show_command,
-                                              &cli_info_command, &cli_bench_command};
+static const cli_command *const commands[] = {&cli_run_command,   &cli_show_command,
+                                              &cli_vocab_command, &cli_tokenize_command,
+                                              &cli_info_command,  &cli_bench_command};
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
 static void print_help(void)
@@ -31,6 +32,7 @@ static void print_help(void)
            "Examples:\n"
            "  attn run Q.npy K.npy V.npy -o O.npy --causal\n"
            "  attn show weights.npy --causal -o map.html\n"
+           "  attn vocab corpus.txt -o tokenizer.json\n"
            "  attn info Q.npy\n"
            "  attn bench --hq 12 --nq 512 --dk 64\n"
            "\n"
@@ -100,7 +102,7 @@ static int dispatch(int argc, char **argv)
     const cli_command *command;
 
     if (argc < 2)
-        return cli_usage("which command? One of: run, show, info, bench");
+        return cli_usage("which command? One of: run, show, vocab, tokenize, info, bench");
     if (strcmp(argv[1], "--version") == 0) {
         printf("attn %s\n", attn_version());
         return CLI_OK;

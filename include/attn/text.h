@@ -15,7 +15,8 @@
  *     model           BPE without dropout
  *     post_processor  TemplateProcessing (its form for one text, with that text in it once),
  *                     BertProcessing, RobertaProcessing, ByteLevel, Sequence
- *     decoder         ByteLevel, Metaspace, ByteFallback, Fuse, Strip, Replace, BPEDecoder, Sequence
+ *     decoder         ByteLevel, Metaspace, ByteFallback, Fuse, Strip, Replace, BPEDecoder,
+ *                     Sequence
  *
  * Any other kind, and any field that is not known, is an error that names it. `truncation` and
  * `padding` are the caller's business and ignored. Patterns are Oniguruma's in the file and run by

@@ -1,4 +1,4 @@
-/* bpe.h: byte-pair encoding: a word's characters, joined pair by pair in the order of the merges. */
+/* bpe.h: byte-pair encoding: a word's characters, joined pair by pair in the order of merges. */
 #ifndef ATTN_TEXT_BPE_H
 #define ATTN_TEXT_BPE_H
 

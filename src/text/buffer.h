@@ -25,7 +25,8 @@ bool attn__buffer_text(attn__buffer *b, const char *text);
 
 void attn__buffer_free(attn__buffer *b);
 
-/* Distinct strings, numbered from 0 in the order of their coming. Each is followed by a zero byte. */
+/* Distinct strings, numbered from 0 in the order of their coming; each is followed by a zero
+ * byte. */
 typedef struct attn__string {
     size_t start;
     uint32_t size, hash;

@@ -101,7 +101,7 @@ static void unicode_escape(translation *t)
     put(t, "}");
 }
 
-/* "\\p{Han}" in PCRE2 is also what is used with Han; "\\p{sc:Han}" is Han. Whether a name is that of
+/* "\p{Han}" in PCRE2 is also what is used with Han, "\p{sc:Han}" is Han. Whether a name is that of
  * a script PCRE2 must say. Names of one or two letters are categories. */
 static bool is_script(translation *t, const char *name, size_t size)
 {
