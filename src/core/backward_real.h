@@ -488,6 +488,19 @@ static void E(visit_tile)(E(sweep) * s, const E(key_tile) * t, REAL *dq)
 
 /* --- items ---------------------------------------------------------------------------------- */
 
+static void E(ask_for_sequence)(const E(sweep) * s)
+{
+    const attn__problem *p = s->w.p;
+    const attn_backward_args *a = &s->job->args;
+    const attn_view *of_queries[] = {&p->args.q, &a->dout, &p->args.out, &a->dq};
+    const attn_view *of_keys[] = {&p->k, &p->v, &a->dk, &a->dv};
+
+    for (int i = 0; i < 4; i++) {
+        attn__ask_for(of_queries[i], &s->w.seq, true);
+        attn__ask_for(of_keys[i], &s->w.seq, false);
+    }
+}
+
 static void E(begin_item)(E(sweep) * s, const attn__item *item)
 {
     E(work) *w = &s->w;
@@ -496,6 +509,8 @@ static void E(begin_item)(E(sweep) * s, const attn__item *item)
     w->b = item->head / p->key_heads;
     w->key_head = item->head % p->key_heads;
     attn__get_sequence(p, w->b, &w->seq);
+    if (w->key_head == 0 && attn__is_short(p, &w->seq))
+        E(ask_for_sequence)(s);
     if (s->keys && s->job->in_turn) /* one worker has all of the head: its rows are read once */
         for (size_t h = 0; h < p->group; h++) {
             size_t row = h * (size_t)w->seq.rows, head = w->key_head * p->group + h;

@@ -69,6 +69,27 @@ void attn__get_sequence(const attn__problem *p, size_t b, attn__sequence *s)
     }
 }
 
+bool attn__is_short(const attn__problem *p, const attn__sequence *s)
+{
+    const double most = 1 << 16; /* elements, all heads' together: half of a small L2 cache */
+
+    return (double)(s->rows + s->keys) * (double)(p->d + p->dv) * (double)p->heads <= most;
+}
+
+void attn__ask_for(const attn_view *view, const attn__sequence *s, bool queries)
+{
+    int64_t first = queries ? s->q_row : s->k_row, rows = queries ? s->rows : s->keys;
+    int64_t bytes = view->size[1] * view->size[3] * (int64_t)attn_type_size(view->type);
+
+    if (!attn__present(view) || view->stride[3] != 1 || view->stride[1] != view->size[3])
+        return;
+    for (int64_t i = first; i < first + rows; i++) {
+        const char *row = attn__cell(view, queries ? s->q_batch : s->k_batch, 0, i);
+        for (int64_t at = 0; at < bytes; at += 64)
+            ATTN__PREFETCH(row + at);
+    }
+}
+
 void attn__visible_range(const attn__problem *p, const attn__sequence *s, int64_t i, int64_t *lo,
                          int64_t *hi)
 {

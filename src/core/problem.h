@@ -49,6 +49,13 @@ bool attn__sequences_differ(const attn__problem *p);
 
 void attn__get_sequence(const attn__problem *p, size_t b, attn__sequence *s);
 
+/* Short sequences whose heads lie side by side, as [batch, row, head, channel]: whoever takes the
+ * first head asks for the rows of all of them, in the order of memory. Heads taken one by one jump
+ * from row to row, which no processor foresees. Rows of q (queries) or of k; absent views and other
+ * layouts are left alone. */
+bool attn__is_short(const attn__problem *p, const attn__sequence *s);
+void attn__ask_for(const attn_view *view, const attn__sequence *s, bool queries);
+
 /* Positions lo <= pos < hi that causal, window and lengths leave to query row i (lo == hi: none).
  */
 void attn__visible_range(const attn__problem *p, const attn__sequence *s, int64_t i, int64_t *lo,
