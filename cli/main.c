@@ -9,9 +9,9 @@
 #include "cli/commands.h"
 #include "cli/console.h"
 
-static const cli_command *const commands[] = {&cli_run_command,   &cli_show_command,
-                                              &cli_vocab_command, &cli_tokenize_command,
-                                              &cli_info_command,  &cli_bench_command};
+static const cli_command *const commands[] = {
+    &cli_run_command,  &cli_show_command,  &cli_vocab_command, &cli_tokenize_command,
+    &cli_info_command, &cli_bench_command, &cli_train_command};
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
 static void print_help(void)
@@ -35,6 +35,7 @@ static void print_help(void)
            "  attn vocab corpus.txt -o tokenizer.json\n"
            "  attn info Q.npy\n"
            "  attn bench --hq 12 --nq 512 --dk 64\n"
+           "  attn train -o run --task reverse\n"
            "\n"
            "Exit codes:\n"
            "  0      success\n"
@@ -102,7 +103,7 @@ static int dispatch(int argc, char **argv)
     const cli_command *command;
 
     if (argc < 2)
-        return cli_usage("which command? One of: run, show, vocab, tokenize, info, bench");
+        return cli_usage("which command? One of: run, show, vocab, tokenize, info, bench, train");
     if (strcmp(argv[1], "--version") == 0) {
         printf("attn %s\n", attn_version());
         return CLI_OK;

@@ -174,9 +174,12 @@ static void tokens_alone(void **state)
     attn_view dhidden;
     double loss = 0;
     int64_t tokens = 0, right = 0;
+    unsigned char hits[60];
 
     draw_scene(&s, &r, ATTN_F32, 60, 50, 7);
+    s.a.hits = hits;
     compute(&s, ctx);
+    s.a.hits = NULL;
     dhidden = s.a.dhidden;
     one = s;
     for (int64_t i = 0; i < 60; i++) {
@@ -187,6 +190,7 @@ static void tokens_alone(void **state)
         compute(&one, ctx);
         loss += one.loss.loss;
         tokens += one.loss.tokens;
+        CHECK(hits[i] == (one.loss.right == 1));
         right += one.loss.right;
         attn_view row = view_part(&dhidden, 2, i, 1);
         CHECK(view_same_bits(&one.a.dhidden, &row));

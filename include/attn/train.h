@@ -13,6 +13,7 @@
 #define ATTN_TRAIN_H
 
 #include "io.h"
+#include "nn.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -50,6 +51,8 @@ typedef struct attn_cross_entropy_args {
     attn_view dhidden; /* [1, 1, T, d], overwritten; may be exactly hidden's memory; or absent */
     attn_view dweight; /* [1, 1, V, d], added to; or absent */
     attn_view dbias;   /* [1, 1, 1, V] with adjacent columns, added to; or absent */
+
+    unsigned char *hits; /* [T], or NULL: 1 where `right` counts the token, else 0 */
 
     void *workspace; /* 64-byte aligned, attn_cross_entropy_plan's size; NULL: allocated and freed
                       * by the call */
@@ -227,6 +230,106 @@ ATTN_API const char *attn_checkpoint_value(const attn_checkpoint *checkpoint, co
  * `room` of the newest, each once; *count is how many there are. */
 ATTN_API attn_status attn_checkpoint_list(const attn_ctx *ctx, const char *folder, int64_t *steps,
                                           size_t room, size_t *count, attn_error *err);
+
+/* --- Trainer ---------------------------------------------------------------------------------
+ *
+ * Steps of training a model with an output matrix on sequences of token ids. A step takes a batch:
+ * as many sequences as fit into `batch_tokens`, in an order drawn anew for each epoch; goes forward
+ * and backward over it in parts of `part_tokens`; and moves the weights by Adam. Its loss is the
+ * mean over all target tokens of the batch, however it is parted.
+ *
+ * Everything that is drawn is a function of the seed and of how many steps were taken. So a run
+ * that is restored from a checkpoint goes on with the bits of one that was never interrupted, and
+ * the number of threads changes nothing.
+ */
+
+/* Sequences one after the other: number i has ids[starts[i]] .. ids[starts[i + 1] - 1]. Targets
+ * are what the model is to say, its end token included; with ATTN_START_NONE they are also what
+ * it sees, and each token is held to the next. A model without a decoder or without an encoder
+ * has no source (both NULL). This struct is frozen. */
+typedef struct attn_corpus {
+    int64_t count; /* sequences */
+    const int32_t *source;
+    const int64_t *source_starts; /* [count + 1] from 0 on, as target_starts */
+    const int32_t *target;
+    const int64_t *target_starts;
+} attn_corpus;
+
+typedef struct attn_trainer_options {
+    size_t struct_size;
+    attn_corpus corpus; /* borrowed until the trainer is destroyed */
+    uint64_t seed;      /* of order and dropout */
+    int64_t
+        batch_tokens;    /* a step's, of source and of target: 4096. A longer sequence goes alone */
+    int64_t part_tokens; /* at a time, likewise; decides memory: batch_tokens */
+    int recompute;       /* non-zero: less memory, a third more time, the same bits */
+    int64_t bucket;      /* sequences whose lengths, divided by this, agree go together; 0: any */
+
+    attn_schedule schedule;
+    attn_smoothing smoothing;
+    double epsilon; /* of smoothing */
+    int has_betas;  /* as attn_adam_args has them */
+    double beta1, beta2, adam_epsilon, decay, max_norm;
+    double average; /* an average of weights that keeps so much of itself each step; 0: none */
+} attn_trainer_options;
+#define ATTN_TRAINER_OPTIONS_INIT ATTN_INIT(attn_trainer_options)
+
+typedef struct attn_trainer attn_trainer;
+
+/* Makes a trainer at step 0, with the memory that all its steps take: three or four blocks of the
+ * model's size, and activations. The model must outlive it; its weights change step by step, and
+ * nothing else may use it during one. On failure *out is NULL. Errors: ATTN_E_ARGUMENT (numbers out
+ * of range, ids that the model does not have, a corpus or a model that does not fit),
+ * ATTN_E_MEMORY. */
+ATTN_API attn_status attn_trainer_create(attn_model *model, const attn_trainer_options *options,
+                                         attn_trainer **out, attn_error *err);
+ATTN_API void attn_trainer_destroy(attn_trainer *trainer);
+
+/* What a step did. This struct is frozen. */
+typedef struct attn_step {
+    int64_t step;   /* from 1 */
+    int64_t epoch;  /* from 0 */
+    attn_loss sums; /* over the batch, with dropout */
+    int64_t tokens; /* source and target */
+    double norm;    /* of the gradient of the mean loss, before clipping */
+    double rate;
+} attn_step;
+
+/* Takes a step. `report` may be NULL. Errors: ATTN_E_ARGUMENT when the gradient is not finite (the
+ * weights are then those of the step before), ATTN_E_CANCELLED by the context's progress callback.
+ * After a failure only evaluating, restoring and destroying are allowed. */
+ATTN_API attn_status attn_trainer_step(attn_trainer *trainer, attn_step *report, attn_error *err);
+
+/* Steps taken; epochs are over when all sequences were in a batch. */
+ATTN_API int64_t attn_trainer_steps(const attn_trainer *trainer);
+ATTN_API int64_t attn_trainer_epochs(const attn_trainer *trainer);
+
+/* Loss over a corpus without dropout, and how many of its sequences are right from beginning to
+ * end: greedy decoding would say exactly the target. This struct is frozen. */
+typedef struct attn_evaluation {
+    attn_loss sums;
+    int64_t sequences, exact;
+} attn_evaluation;
+
+/* With `averaged` of the average of weights, which must then exist. The model is as before. */
+ATTN_API attn_status attn_trainer_evaluate(attn_trainer *trainer, const attn_corpus *corpus,
+                                           int averaged, attn_evaluation *out, attn_error *err);
+
+/* The average, a block with the layout of the weights; NULL if there is none. */
+ATTN_API const void *attn_trainer_average(const attn_trainer *trainer);
+
+/* Saves a checkpoint at the present step: parts "weights", "adam_m", "adam_v" and, if there is
+ * an average, "average", each with the model's tensors by name; and the caller's pairs, whose
+ * keys must not begin with "attn." or "trainer.". The rest is attn_checkpoint_save's. */
+ATTN_API attn_status attn_trainer_save(attn_trainer *trainer, const char *folder, int64_t keep,
+                                       const char *const *keys, const char *const *values,
+                                       size_t pair_count, attn_error *err);
+
+/* Takes over weights, moments, average and place from a checkpoint of a run with the same model,
+ * corpus, seed, batch and bucket. Errors: ATTN_E_FORMAT if it is of another run (the text says in
+ * what); the trainer is then as it was. */
+ATTN_API attn_status attn_trainer_restore(attn_trainer *trainer, const attn_checkpoint *checkpoint,
+                                          attn_error *err);
 
 #ifdef __cplusplus
 }

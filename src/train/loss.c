@@ -325,6 +325,8 @@ static void add_up(const loss_call *c, attn_loss *loss)
         const attn__row_loss *r = &c->rows[i];
         double log_sum;
 
+        if (c->args.hits)
+            c->args.hits[c->first + i] = c->args.targets[c->first + i] >= 0 && r->right;
         if (c->args.targets[c->first + i] < 0)
             continue;
         log_sum = log(r->sum);
@@ -338,10 +340,10 @@ static void add_up(const loss_call *c, attn_loss *loss)
 static attn_status chunk(loss_call *c, attn_loss *loss, attn_error *err)
 {
     TRY(multiply(c, LOGITS, err));
-    attn__each(c->ctx, (c->count + ROWS_A_PIECE - 1) / ROWS_A_PIECE, rows_piece, c);
+    attn__every(c->ctx, (c->count + ROWS_A_PIECE - 1) / ROWS_A_PIECE, rows_piece, c);
     add_up(c, loss);
     if (present(&c->args.dbias))
-        attn__each(c->ctx, (c->classes + COLUMNS_A_PIECE - 1) / COLUMNS_A_PIECE, bias_piece, c);
+        attn__every(c->ctx, (c->classes + COLUMNS_A_PIECE - 1) / COLUMNS_A_PIECE, bias_piece, c);
     TRY(multiply(c, DWEIGHT, err)); /* before dhidden, which may lie where hidden does */
     return multiply(c, DHIDDEN, err);
 }

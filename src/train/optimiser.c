@@ -183,7 +183,7 @@ static attn_status find_norm(adam_call *c, double *norm, attn_error *err)
 {
     double sum = 0;
 
-    attn__each(c->f.ctx, c->f.pieces, norm_piece, c);
+    attn__every(c->f.ctx, c->f.pieces, norm_piece, c);
     for (size_t i = 0; i < c->f.pieces; i++)
         sum += c->squares[i];
     *norm = fabs(c->args.factor) * sqrt(sum);
@@ -212,7 +212,7 @@ static attn_status adam_step(adam_call *c, double *norm, attn_error *err)
     };
     if (a->max_norm > 0 && size > a->max_norm)
         c->step.scale *= a->max_norm / size;
-    attn__each(c->f.ctx, c->f.pieces, update_piece, c);
+    attn__every(c->f.ctx, c->f.pieces, update_piece, c);
     if (norm)
         *norm = size;
     return ATTN_OK;
@@ -270,7 +270,7 @@ attn_status attn_average_blend(const attn_ctx *ctx, attn_type type, int64_t coun
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: NULL", average ? "weights" : "average");
     if (!(rate >= 0 && rate <= 1))
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "rate: %g, expected 0 <= rate <= 1", rate);
-    attn__each(ctx, c.f.pieces, blend_piece, &c);
+    attn__every(ctx, c.f.pieces, blend_piece, &c);
     return ATTN_OK;
 }
 
@@ -306,6 +306,6 @@ attn_status attn_average_blocks(const attn_ctx *ctx, attn_type type, int64_t cou
     for (size_t i = 0; i < n; i++)
         if (!blocks[i] && count > 0)
             return attn__fail(err, ATTN_E_ARGUMENT, 0, "blocks: number %zu is NULL", i);
-    attn__each(ctx, c.f.pieces, mean_piece, &c);
+    attn__every(ctx, c.f.pieces, mean_piece, &c);
     return ATTN_OK;
 }

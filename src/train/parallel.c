@@ -27,7 +27,7 @@ static void take_pieces(void *arg, size_t worker)
     attn__fp_restore(word);
 }
 
-void attn__each(const attn_ctx *ctx, size_t n, void (*work)(void *arg, size_t i), void *arg)
+void attn__every(const attn_ctx *ctx, size_t n, void (*work)(void *arg, size_t i), void *arg)
 {
     pieces p = {.work = work, .arg = arg, .count = n};
 

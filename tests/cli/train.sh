@@ -1,0 +1,62 @@
+# attn train: tasks that are learnt, runs that are killed, stopped and resumed, mistakes.
+. "${BASH_SOURCE%/*}/lib.sh"
+
+small="--task copy --symbols 6 --longest 4 --shortest 2 --examples 300 --held-out 20 --d 16 --heads 2
+    --layers 1 --batch 128 --evaluate-every 10 --seed 5 -q"
+
+# weights FOLDER: what the newest checkpoint holds, but for its name.
+weights() {
+    cat "$1"/step-*30/{weights,adam_m,adam_v}.safetensors | sha256sum
+}
+
+echo "# a run, again on other threads, again killed and resumed: the same bits"
+attn train -o a $small --steps 30 --threads 1 --save-every 7 >a.txt && sed 's/loss.*/.../' a.txt
+ls a | sort
+attn train -o b $small --steps 30 --threads 2 >/dev/null
+cmp <(weights a) <(weights b) && echo "same on two threads"
+for kill_at in 4 13 22; do
+    attn train -o c $small --steps 30 --save-every 2 ${resume-} >c.txt 2>&1 &
+    pid=$!
+    while kill -0 $pid 2>/dev/null && ! compgen -G "c/step-*0$(printf %02d $kill_at)" >/dev/null; do
+        sleep 0.01
+    done
+    kill -9 $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    resume=--resume
+done
+attn train -o c --resume --steps 30 >/dev/null 2>&1
+cmp <(weights a) <(weights c) && echo "same after being killed"
+cut -d, -f1-5 c/log.csv | cmp - <(cut -d, -f1-5 a/log.csv) && echo "same log"
+
+echo "# stopped by a signal: saved, and gone on with"
+attn train -o d $small --steps 100000 >d.txt 2>d.err &
+pid=$!
+until [[ -s d/log.csv ]] && (( $(wc -l <d/log.csv) > 2 )); do sleep 0.01; done
+kill -TERM $pid
+wait $pid
+echo "exit $?"
+sed 's/step-[0-9]*/step-N/' d.err
+attn train -o d --resume --steps 1 2>&1 | head -n 1 | sed 's/step [0-9]* of/step N of/'
+
+echo "# JSON"
+attn train -o e $small --steps 10 --json | tr ',' '\n' | sed 's/: .*//'
+
+echo "# mistakes"
+attn train
+attn train -o f
+attn train -o f --task dance
+attn train -o a $small
+attn train -o a --resume --d 32
+attn train -o f --resume
+attn train -o f $small --layers 1,2,3
+attn train -o f $small --rate -1
+attn train -o f --task recall --symbols 4
+attn train -o f --task copy --shortest 9 --longest 3
+attn train -o f --task copy --symbols 2 --shortest 1 --longest 1
+attn train -o /dev/null $small
+attn train -o f $small words.txt
+ls -d f 2>&1
+
+echo "# damage: the checkpoint before is taken"
+printf x | dd of="$(ls -d a/step-*30)/weights.safetensors" bs=1 seek=500 conv=notrunc status=none
+attn train -o a --resume --steps 29 2>&1 | sed -n '1,2p' | cut -c1-120
