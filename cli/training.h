@@ -58,8 +58,8 @@ typedef struct train_data {
     int64_t vocabulary;
 } train_data;
 
-/* Makes the sequences of a task: a function of the options alone. Sequences that are held out differ
- * from all that are trained on. Returns 0 or an exit code after a message. */
+/* Makes the sequences of a task: a function of the options alone. Sequences that are held out
+ * differ from all that are trained on. Returns 0 or an exit code after a message. */
 int train_make_task(const cli_value *o, train_data *data);
 
 /* --- Log -------------------------------------------------------------------------------------- */
@@ -79,8 +79,8 @@ typedef struct train_log {
     FILE *file;
 } train_log;
 
-/* Opens FOLDER/log.csv: anew, or (resumed) keeping the lines up to a step. Returns 0 or an exit code
- * after a message. */
+/* Opens FOLDER/log.csv: anew, or (resumed) keeping the lines up to a step. Returns 0 or an exit
+ * code after a message. */
 int train_log_open(train_log *log, const char *folder, int64_t keep_to);
 int train_log_add(train_log *log, const train_line *line);
 int train_log_close(train_log *log);
