@@ -186,3 +186,44 @@ static inline void vd_transpose(vd r[4])
     (~(uint64_t)(uint32_t)_mm256_movemask_epi8(                                                    \
          _mm256_cmpeq_epi8(_mm256_loadu_si256((const void *)(p)), _mm256_setzero_si256())) &       \
      0xffffffffu)
+
+/* One round of Philox4x32 (see nn_bits.h) on eight lanes: products of even and of odd lanes, put
+ * together again as upper and lower halves. */
+static inline void vec_philox_round(__m256i x[4], __m256i key0, __m256i key1)
+{
+    const __m256i m0 = _mm256_set1_epi32((int)0xd2511f53), m1 = _mm256_set1_epi32((int)0xcd9e8d57);
+    __m256i even0 = _mm256_mul_epu32(x[0], m0), even1 = _mm256_mul_epu32(x[2], m1);
+    __m256i odd0 = _mm256_mul_epu32(_mm256_srli_epi64(x[0], 32), m0);
+    __m256i odd1 = _mm256_mul_epu32(_mm256_srli_epi64(x[2], 32), m1);
+    __m256i high0 = _mm256_blend_epi32(_mm256_srli_epi64(even0, 32), odd0, 0xaa);
+    __m256i high1 = _mm256_blend_epi32(_mm256_srli_epi64(even1, 32), odd1, 0xaa);
+
+    x[0] = _mm256_xor_si256(_mm256_xor_si256(high1, x[1]), key0);
+    x[1] = _mm256_blend_epi32(even1, _mm256_slli_epi64(odd1, 32), 0xaa);
+    x[2] = _mm256_xor_si256(_mm256_xor_si256(high0, x[3]), key1);
+    x[3] = _mm256_blend_epi32(even0, _mm256_slli_epi64(odd0, 32), 0xaa);
+}
+
+/* All ten rounds, on sixteen lanes. */
+#define PHILOX_VECTOR
+static inline void vec_philox(uint32_t w[4][16], uint32_t key0, uint32_t key1)
+{
+    __m256i a[4], b[4];
+
+    for (int i = 0; i < 4; i++) {
+        a[i] = _mm256_loadu_si256((const void *)&w[i][0]);
+        b[i] = _mm256_loadu_si256((const void *)&w[i][8]);
+    }
+    for (int round = 0; round < 10; round++) {
+        __m256i k0 = _mm256_set1_epi32((int)key0), k1 = _mm256_set1_epi32((int)key1);
+
+        vec_philox_round(a, k0, k1);
+        vec_philox_round(b, k0, k1);
+        key0 += 0x9e3779b9u;
+        key1 += 0xbb67ae85u;
+    }
+    for (int i = 0; i < 4; i++) {
+        _mm256_storeu_si256((void *)&w[i][0], a[i]);
+        _mm256_storeu_si256((void *)&w[i][8], b[i]);
+    }
+}
