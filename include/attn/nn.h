@@ -223,6 +223,20 @@ ATTN_API attn_view attn_param_view(const attn_model *model, const attn_param *pa
 ATTN_API attn_view attn_model_output_weight(const attn_model *model, const void *block);
 ATTN_API attn_view attn_model_output_bias(const attn_model *model, const void *block);
 
+/* --- Files ---------------------------------------------------------------------------------- */
+
+/* Writes a block of the model's layout (NULL: its own weights) as .safetensors, with the
+ * configuration in the metadata; as attn_file_write (io.h) writes: whole or not at all. Errors: its
+ * own. */
+ATTN_API attn_status attn_model_save(const attn_model *model, const void *block, const char *path,
+                                     attn_error *err);
+
+/* Makes a model of such a file. Every tensor of the configuration must be there with its type and
+ * sizes, and no other. On failure *out is NULL. Errors: as attn_file_open, ATTN_E_FORMAT for a
+ * configuration or tensors that do not fit, ATTN_E_MEMORY. */
+ATTN_API attn_status attn_model_load(const attn_ctx *ctx, const char *path, attn_model **out,
+                                     attn_error *err);
+
 /* --- Layers --------------------------------------------------------------------------------- */
 
 /* T5's bucket of a distance key - query: with B = buckets, halved if bidirectional (then + B for
@@ -231,7 +245,7 @@ ATTN_API attn_view attn_model_output_bias(const attn_model *model, const void *b
 ATTN_API int64_t attn_relative_bucket(int64_t relative, int bidirectional, int64_t buckets,
                                       int64_t max_distance);
 
-/* --- Passes ---------------------------------------------------------------------------------- */
+/* --- Passes --------------------------------------------------------------------------------- */
 
 /* Sequences, packed one after the other without padding: the ids of sequence i are those from
  * starts[i] to starts[i + 1] - 1; starts[0] is 0, the last start is the number of tokens. A

@@ -221,17 +221,12 @@ static attn_status make_tables(attn_model *m)
     return m->weights ? ATTN_OK : ATTN_E_MEMORY;
 }
 
-attn_status attn_model_create(const attn_ctx *ctx, const attn_model_config *config, uint64_t seed,
-                              attn_model **out, attn_error *err)
+attn_status attn__create(const attn_ctx *ctx, const attn_model_config *config, attn_model **out,
+                         attn_error *err)
 {
     attn_model_config done;
     attn_model *m;
 
-    if (!out)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "out: NULL");
-    *out = NULL;
-    if (!ctx)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "ctx: NULL");
     TRY(attn__complete(&done, config, err));
     if (attn_model_config_parameters(&done) < 0)
         return attn__fail(err, ATTN_E_SHAPE, 0, "config: too many parameters");
@@ -245,8 +240,20 @@ attn_status attn_model_create(const attn_ctx *ctx, const attn_model_config *conf
         return attn__fail(err, ATTN_E_MEMORY, 0, "model: no memory for %lld parameters",
                           (long long)attn_model_config_parameters(&done));
     }
-    attn__draw_model(m, seed);
     *out = m;
+    return ATTN_OK;
+}
+
+attn_status attn_model_create(const attn_ctx *ctx, const attn_model_config *config, uint64_t seed,
+                              attn_model **out, attn_error *err)
+{
+    if (!out)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "out: NULL");
+    *out = NULL;
+    if (!ctx)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "ctx: NULL");
+    TRY(attn__create(ctx, config, out, err));
+    attn__draw_model(*out, seed);
     return ATTN_OK;
 }
 

@@ -50,4 +50,8 @@ struct attn_model {
     int output, output_bias;
 };
 
+/* A model whose parameters are all zero. *out is set on success only. */
+attn_status attn__create(const attn_ctx *ctx, const attn_model_config *config, attn_model **out,
+                         attn_error *err);
+
 #endif

@@ -1,0 +1,291 @@
+/* test_nn_save.c: models in files: every field and every bit comes back; files that do not fit are
+ * refused; every failing allocation is survived. */
+#define _XOPEN_SOURCE 700
+#include "include/attn/io.h"
+#include "tests/nn_step.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char path[64];
+
+static void make_path(void)
+{
+    int fd;
+
+    strcpy(path, "/tmp/attn-nn-save-XXXXXX");
+    fd = mkstemp(path);
+    CHECK(fd >= 0);
+    close(fd);
+}
+
+static attn_status load(attn_model **m, attn_error *err)
+{
+    return attn_model_load(ctx_for(ATTN_SET_AUTO, 1), path, m, err);
+}
+
+static void there_and_back(void **state)
+{
+    (void)state;
+    make_path();
+    for (int i = 0; i < STEP_VARIANTS; i++) {
+        attn_model_config c = step_config(i);
+        attn_model *m, *back = NULL;
+        attn_error err = {0};
+        size_t bytes;
+
+        c.norm_eps = 1e-6 / 3;
+        c.type = i % 2 ? ATTN_F64 : ATTN_F32;
+        m = step_model(&c, 1, (uint64_t)i);
+        bytes = (size_t)attn_model_elements(m) * attn_type_size(c.type);
+        CHECK_MSG(attn_model_save(m, NULL, path, &err) == ATTN_OK, "%s", err.text);
+        CHECK_MSG(load(&back, &err) == ATTN_OK, "%s", err.text);
+        CHECK(memcmp(attn_model_get_config(m), attn_model_get_config(back), sizeof c) == 0);
+        CHECK(attn_model_elements(m) == attn_model_elements(back));
+        CHECK(memcmp(attn_model_weights(m), attn_model_weights(back), bytes) == 0);
+        attn_model_destroy(m);
+        attn_model_destroy(back);
+    }
+    remove(path);
+}
+
+/* Another block of the same layout, an average for example. */
+static void other_blocks(void **state)
+{
+    attn_model_config c = step_config(3);
+    attn_model *m = step_model(&c, 1, 1), *back = NULL;
+    size_t bytes = (size_t)attn_model_elements(m) * sizeof(float);
+    arena memory = {0};
+    float *block = arena_get(&memory, bytes);
+
+    (void)state;
+    make_path();
+    for (size_t i = 0; i < bytes / sizeof *block; i++)
+        block[i] = (float)i;
+    CHECK(attn_model_save(m, block, path, NULL) == ATTN_OK);
+    CHECK(load(&back, NULL) == ATTN_OK);
+    for (size_t i = 0; i < attn_model_param_count(m); i++) {
+        const attn_param *p = attn_model_param(m, i);
+        CHECK(memcmp((float *)attn_model_weights(back) + p->offset, block + p->offset,
+                     (size_t)p->count * sizeof *block) == 0);
+    }
+    attn_model_destroy(m);
+    attn_model_destroy(back);
+    arena_reset(&memory);
+    remove(path);
+}
+
+/* The file's tensors and metadata with one change; loading must fail and say `text`. */
+typedef struct forged {
+    attn_tensor tensor[200];
+    const char *key[80], *value[80];
+    size_t tensors, pairs;
+} forged;
+
+static void read_all(forged *f, const attn_file *file)
+{
+    f->tensors = attn_file_count(file);
+    f->pairs = attn_file_meta_count(file);
+    CHECK(f->tensors < 200 && f->pairs < 80);
+    for (size_t i = 0; i < f->tensors; i++)
+        f->tensor[i] = *attn_file_tensor(file, i);
+    for (size_t i = 0; i < f->pairs; i++) {
+        f->key[i] = attn_file_meta_key(file, i);
+        f->value[i] = attn_file_meta(file, f->key[i]);
+    }
+}
+
+static const char **pair(forged *f, const char *key)
+{
+    for (size_t i = 0; i < f->pairs; i++)
+        if (strcmp(f->key[i], key) == 0)
+            return &f->value[i];
+    CHECK_MSG(0, "no %s", key);
+    return NULL;
+}
+
+static void refuse(const forged *f, const char *what)
+{
+    char copy[80];
+    attn_error err = {0};
+    attn_model *m = NULL;
+    attn_status st;
+
+    snprintf(copy, sizeof copy, "%s.forged", path);
+    CHECK_MSG(attn_file_write(NULL, copy, ATTN_FORMAT_SAFETENSORS, f->tensor, f->tensors, f->key,
+                              f->value, f->pairs, &err) == ATTN_OK,
+              "%s: %s", what, err.text);
+    st = attn_model_load(ctx_for(ATTN_SET_AUTO, 1), copy, &m, &err);
+    CHECK_MSG(st == ATTN_E_FORMAT && err.status == st && !m, "%s: status %d: %s", what, (int)st,
+              err.text);
+    CHECK_MSG(strstr(err.text, what) != NULL, "expected %s: %s", what, err.text);
+    remove(copy);
+}
+
+static void files_that_do_not_fit(void **state)
+{
+    static const char *const changes[][3] = {
+        {"attn.format", "transformer 9", "attn.format"},
+        {"attn.d", "24", "embedding.weight"},
+        {"attn.d", "20x", "attn.d"},
+        {"attn.d", "", "attn.d"},
+        {"attn.d", "99999999999999999999", "attn.d"},
+        {"attn.d", "-4", "d: -4"},
+        {"attn.heads", "0x10", "attn.heads"},
+        {"attn.norm_eps", "nan", "attn.norm_eps"},
+        {"attn.norm_eps", "1e-5.", "attn.norm_eps"},
+        {"attn.stack", "9", "stack"},
+        {"attn.stack", "4294967296", "attn.stack"},
+        {"attn.type", "1", "type"},
+        {"attn.type", "3", "embedding.weight"},
+        {"attn.decoder_layers", "1", "decoder.layers.1"},
+        {"attn.decoder_layers", "3", "decoder.layers.2"},
+        {"attn.vocabulary", "2000000000", "embedding.weight"},
+    };
+    attn_model_config c = step_config(0);
+    attn_model *m = step_model(&c, 1, 1);
+    attn_file *file = NULL;
+    forged f;
+
+    (void)state;
+    make_path();
+    CHECK(attn_model_save(m, NULL, path, NULL) == ATTN_OK);
+    CHECK(attn_file_open(NULL, path, NULL, &file, NULL) == ATTN_OK);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        if (strcmp(changes[i][1], "2000000000") == 0) /* 160 GB: overcommit decides */
+            continue;
+        read_all(&f, file);
+        *pair(&f, changes[i][0]) = changes[i][1];
+        refuse(&f, changes[i][2]);
+    }
+    read_all(&f, file);
+    f.key[f.pairs] = "attn.extra";
+    f.value[f.pairs++] = "1";
+    refuse(&f, "attn.extra");
+    read_all(&f, file);
+    f.tensors--;
+    refuse(&f, "no such tensor");
+    read_all(&f, file);
+    f.tensor[f.tensors] = f.tensor[0];
+    f.tensor[f.tensors++].name = "stray";
+    refuse(&f, "stray");
+    attn_file_close(file);
+    attn_model_destroy(m);
+    remove(path);
+}
+
+/* A pair of someone else's does no harm. */
+static void foreign_metadata(void **state)
+{
+    attn_model_config c = step_config(0);
+    attn_model *m = step_model(&c, 1, 1), *back = NULL;
+    attn_file *file = NULL;
+    forged f;
+    char copy[80];
+
+    (void)state;
+    make_path();
+    snprintf(copy, sizeof copy, "%s.more", path);
+    CHECK(attn_model_save(m, NULL, path, NULL) == ATTN_OK);
+    CHECK(attn_file_open(NULL, path, NULL, &file, NULL) == ATTN_OK);
+    read_all(&f, file);
+    f.key[f.pairs] = "author";
+    f.value[f.pairs++] = "someone";
+    CHECK(attn_file_write(NULL, copy, ATTN_FORMAT_SAFETENSORS, f.tensor, f.tensors, f.key, f.value,
+                          f.pairs, NULL) == ATTN_OK);
+    CHECK(attn_model_load(ctx_for(ATTN_SET_AUTO, 1), copy, &back, NULL) == ATTN_OK);
+    attn_model_destroy(back);
+    attn_model_destroy(m);
+    attn_file_close(file);
+    remove(copy);
+    remove(path);
+}
+
+/* Fails the n-th allocation. */
+typedef struct rationed {
+    int64_t left, live;
+} rationed;
+
+static void *ration(void *user, size_t size, size_t align)
+{
+    rationed *r = user;
+
+    if (r->left-- <= 0)
+        return NULL;
+    r->live++;
+    return aligned_alloc(align, (size + align - 1) / align * align);
+}
+
+static void give_back(void *user, void *memory)
+{
+    ((rationed *)user)->live--;
+    free(memory);
+}
+
+static void allocations_that_fail(void **state)
+{
+    attn_model_config c = step_config(1);
+    rationed r = {1000, 0};
+    attn_ctx_options o = ATTN_CTX_OPTIONS_INIT;
+    attn_ctx *ctx;
+    int64_t base, made = 0;
+
+    (void)state;
+    make_path();
+    o.threads = 1;
+    o.alloc = ration;
+    o.free = give_back;
+    o.alloc_user = &r;
+    CHECK(attn_ctx_create(&o, &ctx, NULL) == ATTN_OK);
+    base = r.live;
+    for (int64_t n = 0; n < 60 && made < 2; n++) {
+        attn_model *m = NULL, *back = NULL;
+        attn_status st;
+
+        r.left = n;
+        st = attn_model_create(ctx, &c, 1, &m, NULL);
+        CHECK(st == (m ? ATTN_OK : ATTN_E_MEMORY));
+        if (m)
+            st = attn_model_save(m, NULL, path, NULL);
+        CHECK(st == ATTN_OK || st == ATTN_E_MEMORY);
+        if (m && st == ATTN_OK) {
+            st = attn_model_load(ctx, path, &back, NULL);
+            CHECK(st == (back ? ATTN_OK : ATTN_E_MEMORY));
+            made += back != NULL;
+        }
+        attn_model_destroy(m);
+        attn_model_destroy(back);
+        CHECK_MSG(r.live == base, "%lld pieces of memory lost", (long long)(r.live - base));
+    }
+    CHECK(made == 2);
+    attn_ctx_destroy(ctx);
+    remove(path);
+}
+
+static void wrong_arguments(void **state)
+{
+    attn_model *m = NULL;
+    const attn_ctx *ctx = ctx_for(ATTN_SET_AUTO, 1);
+
+    (void)state;
+    CHECK(attn_model_save(NULL, NULL, "x", NULL) == ATTN_E_ARGUMENT);
+    CHECK(attn_model_load(ctx, NULL, &m, NULL) == ATTN_E_ARGUMENT);
+    CHECK(attn_model_load(NULL, "x", &m, NULL) == ATTN_E_ARGUMENT);
+    CHECK(attn_model_load(ctx, "x", NULL, NULL) == ATTN_E_ARGUMENT);
+    CHECK(attn_model_load(ctx, "/no/such/file", &m, NULL) == ATTN_E_IO && !m);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case tests[] = {
+        {"there and back", there_and_back, 0},
+        {"other blocks", other_blocks, 0},
+        {"files that do not fit", files_that_do_not_fit, 0},
+        {"foreign metadata", foreign_metadata, 0},
+        {"allocations that fail", allocations_that_fail, 0},
+        {"wrong arguments", wrong_arguments, 0},
+    };
+
+    return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+}
