@@ -29,6 +29,15 @@ enum {
     BENCH_M,
     BENCH_N,
     BENCH_K,
+    BENCH_D,
+    BENCH_FF,
+    BENCH_HEADS,
+    BENCH_LAYERS,
+    BENCH_VOCAB,
+    BENCH_BATCH,
+    BENCH_SRC,
+    BENCH_TGT,
+    BENCH_DROPOUT,
     BENCH_LAYOUT,
     BENCH_THREADS,
     BENCH_KERNEL,
@@ -50,7 +59,7 @@ static const cli_option bench_options[BENCH_OPTIONS] = {
                        "their time / our time for the same shape (above 1: we are faster)",
                        0, 0},
     [BENCH_OP] = {"One shape (names as in a shapes file)", "op", 0, CLI_CHOICE,
-                  "forward|decode|gemm|backward", "what to time (default forward)", 0, 0},
+                  "forward|decode|gemm|backward|train", "what to time (default forward)", 0, 0},
     [BENCH_DTYPE] = {NULL, "dtype", 0, CLI_CHOICE, "f32|f16|bf16|f64|i8",
                      "type of all arrays (default f32); i8: of the cache", 0, 0},
     [BENCH_B] = {NULL, "b", 0, CLI_INTEGER, "N", "sequences (default 1)", 1, MOST},
@@ -71,6 +80,23 @@ static const cli_option bench_options[BENCH_OPTIONS] = {
     [BENCH_M] = {NULL, "m", 0, CLI_INTEGER, "N", "gemm: rows of the result", 1, MOST},
     [BENCH_N] = {NULL, "n", 0, CLI_INTEGER, "N", "gemm: columns of the result", 1, MOST},
     [BENCH_K] = {NULL, "k", 0, CLI_INTEGER, "N", "gemm: length of the sums", 1, MOST},
+    [BENCH_D] = {NULL, "d", 0, CLI_INTEGER, "N", "train: width of the model (default 256)", 1,
+                 MOST},
+    [BENCH_FF] = {NULL, "ff", 0, CLI_INTEGER, "N", "train: of feed-forward layers (default 1024)",
+                  1, MOST},
+    [BENCH_HEADS] = {NULL, "heads", 0, CLI_INTEGER, "N", "train: heads (default 8)", 1, MOST},
+    [BENCH_LAYERS] = {NULL, "layers", 0, CLI_TEXT, "N,N",
+                      "train: layers of encoder and decoder (default 3,3)", 0, 0},
+    [BENCH_VOCAB] = {NULL, "vocab", 0, CLI_INTEGER, "N", "train: tokens there are (default 8192)",
+                     2, MOST},
+    [BENCH_BATCH] = {NULL, "batch", 0, CLI_INTEGER, "N", "train: sequences a step (default 64)", 1,
+                     MOST},
+    [BENCH_SRC] = {NULL, "src", 0, CLI_INTEGER, "N", "train: tokens of a source (default 30)", 1,
+                   MOST},
+    [BENCH_TGT] = {NULL, "tgt", 0, CLI_INTEGER, "N", "train: tokens of a target (default 30)", 1,
+                   MOST},
+    [BENCH_DROPOUT] = {NULL, "dropout", 0, CLI_NUMBER, "P", "train: dropout (default 0.1)", 0,
+                       0.99},
     [BENCH_LAYOUT] = {"Measuring", "layout", 0, CLI_CHOICE, "bshd|bhsd",
                       "arrays lie as [batch, row, head, channel] (default, as "
                       "projections write them) or [batch, head, row, channel]",
@@ -130,6 +156,30 @@ static json_t *read_lines(const char *path)
     return bad ? NULL : all;
 }
 
+static json_t *train_of_options(const cli_value *o)
+{
+    static const int keys[] = {BENCH_D,     BENCH_FF,  BENCH_HEADS, BENCH_VOCAB,
+                               BENCH_BATCH, BENCH_SRC, BENCH_TGT};
+    static const int64_t otherwise[] = {256, 1024, 8, 8192, 64, 30, 30};
+    const cli_value *layers = &o[BENCH_LAYERS], *dropout = &o[BENCH_DROPOUT];
+    json_t *json = json_object(), *lines = json_array(), *list = json_array();
+    int64_t three[2] = {3, 3}, *n = three;
+    size_t count = layers->given ? cli_read_integers(layers->text, &n) : 2;
+
+    json_object_set_new(json, "op", json_string("train"));
+    json_object_set_new(json, "dtype",
+                        json_string(o[BENCH_DTYPE].given ? o[BENCH_DTYPE].text : "f32"));
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        json_object_set_new(json, bench_options[keys[i]].name,
+                            json_integer(o[keys[i]].given ? o[keys[i]].integer : otherwise[i]));
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(list, json_integer(n[i]));
+    json_object_set_new(json, "layers", list);
+    json_object_set_new(json, "dropout", json_real(dropout->given ? dropout->number : 0.1));
+    json_array_append_new(lines, json);
+    return lines;
+}
+
 static json_t *shape_of_options(const cli_value *o)
 {
     static const char *const masks[] = {NULL, "keep", "bias"};
@@ -168,6 +218,11 @@ static int same_shape(const bench_shape *a, const bench_shape *b)
 {
     if (a->op != b->op || a->type != b->type)
         return 0;
+    if (a->op == BENCH_TRAIN)
+        return a->d == b->d && a->ff == b->ff && a->heads == b->heads && a->vocab == b->vocab &&
+               a->batch == b->batch && a->src == b->src && a->tgt == b->tgt &&
+               a->layers[0] == b->layers[0] && a->layers[1] == b->layers[1] &&
+               a->dropout == b->dropout;
     if (a->op == BENCH_GEMM)
         return a->m == b->m && a->n == b->n && a->k == b->k;
     return a->b == b->b && a->hq == b->hq && a->hkv == b->hkv && a->nq == b->nq && a->nk == b->nk &&
@@ -240,6 +295,12 @@ static json_t *row_json(const bench_shape *s, const bench_settings *set, const b
         set_number(json, "ms_packing", r->ms_packing, 5);
     if (s->op == BENCH_BACKWARD)
         set_number(json, "ms_both", r->ms_both, 5);
+    if (s->op == BENCH_TRAIN) {
+        set_number(json, "tokens_s",
+                   (double)s->batch * (double)(s->src + s->tgt) / r->ms_median * 1e3, 0);
+        json_object_set_new(json, "params", json_integer(r->params));
+        set_number(json, "peak_mb", r->peak_mb, 1);
+    }
     json_object_set_new(json, "kernel", json_string(attn_kernel_set_name(r->plan.kernels)));
     json_object_set_new(json, "path", json_string(r->plan.path));
     json_object_set_new(json, "threads", json_integer(threads));
@@ -250,13 +311,18 @@ static json_t *row_json(const bench_shape *s, const bench_settings *set, const b
 /* The name a row goes by: its own, or its sizes. */
 static const char *row_name(const bench_shape *s, char *buffer, size_t size)
 {
-    static const char *const ops[] = {"forward", "decode", "gemm", "backward"};
+    static const char *const ops[] = {"forward", "decode", "gemm", "backward", "train"};
 
     if (s->name)
         return s->name;
     if (s->op == BENCH_GEMM)
         snprintf(buffer, size, "gemm %s %lldx%lldx%lld", attn_type_name(s->cache_type),
                  (long long)s->m, (long long)s->n, (long long)s->k);
+    else if (s->op == BENCH_TRAIN)
+        snprintf(buffer, size, "train %s d%lld ff%lld h%lld l%lld+%lld v%lld %lldx(%lld+%lld)",
+                 attn_type_name(s->type), (long long)s->d, (long long)s->ff, (long long)s->heads,
+                 (long long)s->layers[0], (long long)s->layers[1], (long long)s->vocab,
+                 (long long)s->batch, (long long)s->src, (long long)s->tgt);
     else
         snprintf(buffer, size, "%s %s b%lld h%lld/%lld n%lld/%lld d%lld/%lld%s%s%s", ops[s->op],
                  attn_type_name(s->cache_type), (long long)s->b, (long long)s->hq,
@@ -390,7 +456,7 @@ static int bench_rows(const cli_value *o, const bench_settings *set, json_t *lin
 
 static int is_shape_option(int option)
 {
-    return option >= BENCH_OP && option <= BENCH_K;
+    return option >= BENCH_OP && option <= BENCH_DROPOUT;
 }
 
 static int bench_main(const cli_value *values, char **operands, size_t operand_count)
@@ -414,7 +480,10 @@ static int bench_main(const cli_value *values, char **operands, size_t operand_c
     if (shape_given == values[BENCH_SHAPES].given)
         return cli_usage(shape_given ? "--shapes and the options of one shape exclude each other"
                                      : "no shape: --shapes FILE, or --nq 512 --hq 12 --dk 64");
-    lines = shape_given ? shape_of_options(values) : read_lines(values[BENCH_SHAPES].text);
+    lines = !shape_given ? read_lines(values[BENCH_SHAPES].text)
+            : values[BENCH_OP].given && strcmp(values[BENCH_OP].text, "train") == 0
+                ? train_of_options(values)
+                : shape_of_options(values);
     peers = lines && values[BENCH_AGAINST].given ? read_lines(values[BENCH_AGAINST].text) : NULL;
     options.kernels = sets[values[BENCH_KERNEL].integer];
     options.threads = (int)values[BENCH_THREADS].integer;
@@ -444,6 +513,7 @@ const cli_command cli_bench_command = {
         "before and after each shape. A shape whose operation does not exist gives an error row.",
     .examples = "attn bench --hq 12 --nq 512 --dk 64\n"
                 "attn bench --op decode --dtype bf16 --hq 32 --hkv 8 --nk 32768 --dk 128\n"
+                "attn bench --op train --d 512 --ff 2048 --layers 6,6 --vocab 16384 --batch 32\n"
                 "attn bench --shapes shapes.jsonl --only BERT --json --repeat 7 > now.jsonl\n"
                 "attn bench --shapes shapes.jsonl --against now.jsonl",
     .options = bench_options,

@@ -6,7 +6,13 @@
 
 #include "include/attn/attn.h"
 
-typedef enum bench_op { BENCH_FORWARD, BENCH_DECODE, BENCH_GEMM, BENCH_BACKWARD } bench_op;
+typedef enum bench_op {
+    BENCH_FORWARD,
+    BENCH_DECODE,
+    BENCH_GEMM,
+    BENCH_BACKWARD,
+    BENCH_TRAIN
+} bench_op;
 
 /* One line of a shapes file: the keys mean what they mean in the shapes file's own terms. */
 typedef struct bench_shape {
@@ -16,6 +22,8 @@ typedef struct bench_shape {
     attn_type type, cache_type; /* of the arrays; of the cache of decode, which may be i8 */
     int64_t b, hq, hkv, nq, nk, dk, dv;
     int64_t m, n, k;
+    int64_t d, ff, heads, layers[2], vocab, batch, src, tgt; /* train */
+    double dropout;
     int64_t causal; /* 0: none, 1: query i stands at i, 2: the queries are the last positions */
     int keep, bias; /* mask: padded key lengths, or a bias */
 } bench_shape;
@@ -31,6 +39,8 @@ typedef struct bench_result {
     double ms_median, ms_min;
     double ms_packing; /* gemm: median with weights packed in the call, not beforehand */
     double ms_both;    /* backward: median of a forward and a backward call */
+    int64_t params;    /* train */
+    double peak_mb;    /* train: memory the process has had at most */
     attn_plan plan;
 } bench_result;
 
@@ -51,6 +61,10 @@ attn_status bench_time(const bench_shape *shape, const bench_settings *settings,
                        bench_result *result, attn_error *err);
 attn_status bench_time_gemm(const bench_shape *shape, const bench_settings *settings,
                             bench_result *result, attn_error *err);
+
+attn_status bench_time_train(const bench_shape *shape, const bench_settings *settings,
+                             bench_result *result, attn_error *err);
+double bench_train_flops(const bench_shape *shape);
 
 /* Milliseconds of `call(arg)` in each of the settings' repeats. */
 attn_status bench_measure(attn_status (*call)(const void *arg, attn_error *err), const void *arg,

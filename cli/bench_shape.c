@@ -5,7 +5,8 @@
 
 #include "cli/console.h"
 
-static const char *const op_names[] = {"forward", "decode", "gemm", "backward"};
+static const char *const op_names[] = {"forward", "decode", "gemm", "backward", "train"};
+enum { OPS = sizeof op_names / sizeof *op_names };
 
 typedef struct bench_key {
     const char *name;
@@ -38,10 +39,11 @@ static int read_names(bench_shape *s, json_t *json, const char *where)
     size_t i;
 
     s->name = json_string_value(json_object_get(json, "name"));
-    for (i = 0; i < 4 && strcmp(op ? op : "forward", op_names[i]) != 0;)
+    for (i = 0; i < OPS && strcmp(op ? op : "forward", op_names[i]) != 0;)
         i++;
-    if (i == 4)
-        return cli_error("%s: op '%s' is none of forward, decode, gemm, backward", where, op);
+    if (i == OPS)
+        return cli_error("%s: op '%s' is none of forward, decode, gemm, backward, train", where,
+                         op);
     s->op = (bench_op)i;
     for (i = 0; i < 5 && strcmp(type ? type : "f32", attn_type_name(types[i])) != 0;)
         i++;
@@ -57,6 +59,31 @@ static int read_names(bench_shape *s, json_t *json, const char *where)
     return 0;
 }
 
+/* The keys of peers/train_torch.py. */
+static int read_train(bench_shape *s, json_t *json, const char *where)
+{
+    const bench_key sizes[] = {{"d", &s->d, 256, 1},        {"ff", &s->ff, 1024, 1},
+                               {"heads", &s->heads, 8, 1},  {"vocab", &s->vocab, 8192, 2},
+                               {"batch", &s->batch, 64, 1}, {"src", &s->src, 30, 1},
+                               {"tgt", &s->tgt, 30, 1}};
+    json_t *layers = json_object_get(json, "layers"), *dropout = json_object_get(json, "dropout");
+
+    for (size_t i = 0; i < 2; i++) {
+        json_t *x = layers ? json_array_get(layers, i) : NULL;
+
+        if (layers && (json_array_size(layers) != 2 || !json_is_integer(x) ||
+                       json_integer_value(x) < 1 || json_integer_value(x) > 1000))
+            return cli_error("%s: 'layers' should be two integers of at least 1", where);
+        s->layers[i] = x ? json_integer_value(x) : 3;
+    }
+    s->dropout = dropout ? json_number_value(dropout) : 0.1;
+    if ((dropout && !json_is_number(dropout)) || !(s->dropout >= 0 && s->dropout < 1))
+        return cli_error("%s: 'dropout' should be a number from 0 to below 1", where);
+    if (s->type != ATTN_F32 && s->type != ATTN_F64)
+        return cli_error("%s: dtype of train is f32 or f64", where);
+    return read_keys(json, where, sizes, sizeof sizes / sizeof *sizes);
+}
+
 int bench_read_shape(bench_shape *shape, json_t *json, const char *where)
 {
     const bench_key sizes[] = {{"b", &shape->b, 1, 1},   {"hq", &shape->hq, 1, 1},
@@ -69,6 +96,8 @@ int bench_read_shape(bench_shape *shape, json_t *json, const char *where)
         return cli_error("%s: expected a JSON object", where);
     shape->json = json;
     code = read_names(shape, json, where);
+    if (!code && shape->op == BENCH_TRAIN)
+        return read_train(shape, json, where);
     if (!code)
         code = read_keys(json, where, sizes, sizeof sizes / sizeof *sizes);
     if (!code) {
@@ -114,6 +143,8 @@ double bench_flops(const bench_shape *shape)
 
     if (shape->op == BENCH_GEMM)
         return 2.0 * (double)shape->m * (double)shape->n * (double)shape->k;
+    if (shape->op == BENCH_TRAIN)
+        return bench_train_flops(shape);
     for (int64_t b = 0; b < shape->b; b++)
         pairs += pairs_of(shape, b);
     flops = 2 * (double)shape->hq * pairs * (double)(shape->dk + shape->dv);

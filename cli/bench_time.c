@@ -303,6 +303,8 @@ attn_status bench_time(const bench_shape *shape, const bench_settings *settings,
     result->plan = plan;
     if (shape->op == BENCH_GEMM)
         status = bench_time_gemm(shape, settings, result, err);
+    else if (shape->op == BENCH_TRAIN)
+        status = bench_time_train(shape, settings, result, err);
     else
         status = time_attention(shape, settings, &c, result, err);
     attn_cache_destroy(c.cache);

@@ -68,3 +68,11 @@ for set in scalar avx2 avx512 neon; do
     attn info --json | grep -q "\"name\": \"$set\", \"available\": true" || continue
     attn bench --nq 4 --kernel $set --json $fast | keys kernel | grep -qx "kernel=$set" || echo "$set: wrong kernel"
 done
+echo "training: 3 x (6144 + 11776 + 1408) + 14 x 8 x 62 operations a step:"
+attn bench --op train --d 8 --ff 16 --heads 2 --layers 1,1 --vocab 11 --batch 2 --src 3 --tgt 4 --json $fast >train.jsonl
+keys <train.jsonl
+keys op params dropout <train.jsonl
+perl -MRow -ne 'my $o = Row::read($_); my $f = $o->{gflops} * $o->{ms_median} * 1e6;
+    print abs($f / 64928 - 1) < 0.02 ? "ok" : "bad: $f", " ",
+    abs($o->{tokens_s} / (14 / $o->{ms_median} * 1e3) - 1) < 0.02 ? "ok" : "bad rate", "\n"' train.jsonl
+attn bench --op train --layers 1,2,3 $fast; echo "exit $?"
