@@ -202,7 +202,7 @@ ATTN_API const attn_model_config *attn_model_get_config(const attn_model *model)
 
 /* The block: 64-byte aligned, the caller may change it between passes; and its elements, a multiple
  * of 16, which is what gradients and moments need too. */
-ATTN_API void *attn_model_weights(attn_model *model);
+ATTN_API void *attn_model_weights(const attn_model *model);
 ATTN_API int64_t attn_model_elements(const attn_model *model);
 
 /* Tensors in the order of the block; NULL if i is out of range or there is no such name. Tied

@@ -281,7 +281,7 @@ const attn_model_config *attn_model_get_config(const attn_model *model)
     return &model->config;
 }
 
-void *attn_model_weights(attn_model *model)
+void *attn_model_weights(const attn_model *model)
 {
     return model->weights;
 }
