@@ -53,21 +53,33 @@ static const cli_option train_options[TRAIN_OPTIONS] = {
                        "and of the longest (default 16, 8, 6)", 1, 512},
     [TRAIN_EXAMPLES] = {NULL, "examples", 0, CLI_INTEGER, "N",
                         "sequences to train on (default 50000)", 1, 1e7},
+    [TRAIN_SOURCE] = {NULL, "source", 0, CLI_TEXT, "FILE",
+                      "text, one sentence a line, whose translation is in --target", 0, 0},
+    [TRAIN_TARGET] = {NULL, "target", 0, CLI_TEXT, "FILE",
+                      "text, one sentence a line; without --source a decoder alone learns to go on "
+                      "with it",
+                      0, 0},
+    [TRAIN_TOKENIZER] = {NULL, "tokenizer", 0, CLI_TEXT, "FILE",
+                         "tokenizer.json for both, with </s>, <|endoftext|> or [SEP] to end a line",
+                         0, 0},
+    [TRAIN_MAX_TOKENS] = {NULL, "max-tokens", 0, CLI_INTEGER, "N",
+                          "lines of more tokens are left out (default 256)", 2, 1e6},
     [TRAIN_HELD_OUT] = {NULL, "held-out", 0, CLI_INTEGER, "N",
-                        "other sequences to try the model on (default 500)", 1, 1e6},
-    [TRAIN_D] = {"Model: an encoder and a decoder", "d", 0, CLI_INTEGER, "N", "width (default 64)",
-                 1, 65536},
+                        "other sequences to try the model on (default 500; of text about so many "
+                        "lines, a fifth of all at most)",
+                        1, 1e6},
+    [TRAIN_D] = {"Model", "d", 0, CLI_INTEGER, "N", "width (default 64; text: 256)", 1, 65536},
     [TRAIN_FF] = {NULL, "ff", 0, CLI_INTEGER, "N", "width of feed-forward layers (default 4 d)", 1,
                   1e6},
-    [TRAIN_HEADS] = {NULL, "heads", 0, CLI_INTEGER, "N", "heads (default 4)", 1, 4096},
+    [TRAIN_HEADS] = {NULL, "heads", 0, CLI_INTEGER, "N", "heads (default 4; text: 8)", 1, 4096},
     [TRAIN_LAYERS] = {NULL, "layers", 0, CLI_TEXT, "N[,N]",
-                      "layers of the encoder, and of the decoder (default 2)", 0, 0},
+                      "layers of the encoder, and of the decoder (default 2; text: 3)", 0, 0},
     [TRAIN_NORM] = {NULL, "norm", 0, CLI_CHOICE, "pre|post",
                     "where norms stand (default pre; the paper: post)", 0, 0},
     [TRAIN_POSITIONS] = {NULL, "positions", 0, CLI_CHOICE, "sinusoidal|learned|rotary",
                          "how tokens know where they are (default sinusoidal)", 0, 0},
     [TRAIN_DROPOUT] = {NULL, "dropout", 0, CLI_NUMBER, "P",
-                       "of embeddings and of what layers add (default 0)", 0, 0.99},
+                       "of embeddings and of what layers add (default 0; text: 0.1)", 0, 0.99},
     [TRAIN_SCHEDULE] = {"Learning", "schedule", 0, CLI_CHOICE, "constant|noam|inverse_sqrt|cosine",
                         "of the rate (default cosine, down to a hundredth)", 0, 0},
     [TRAIN_RATE] = {NULL, "rate", 0, CLI_NUMBER, "X",
@@ -84,7 +96,7 @@ static const cli_option train_options[TRAIN_OPTIONS] = {
                       "sequences of like length go together: their lengths divided by N agree", 1,
                       MOST},
     [TRAIN_SMOOTHING] = {NULL, "smoothing", 0, CLI_NUMBER, "E",
-                         "label smoothing (default 0; the paper: 0.1)", 0, 0.99},
+                         "label smoothing (default 0; text: 0.1)", 0, 0.99},
     [TRAIN_MIX] = {NULL, "mix", 0, CLI_FLAG, "",
                    "smooth with all symbols (as PyTorch), not with the others", 0, 0},
     [TRAIN_DECAY] = {NULL, "decay", 0, CLI_NUMBER, "X", "of weights, AdamW (default 0)", 0, 1e3},
@@ -113,12 +125,12 @@ static double number(const cli_value *v, double otherwise)
 
 /* --- Model and trainer ------------------------------------------------------------------------ */
 
-static int read_layers(const cli_value *v, attn_model_config *c)
+static int read_layers(const cli_value *v, int64_t otherwise, attn_model_config *c)
 {
     int64_t *layers;
     size_t n;
 
-    c->encoder_layers = c->decoder_layers = 2;
+    c->encoder_layers = c->decoder_layers = otherwise;
     if (!v->given)
         return CLI_OK;
     n = cli_read_integers(v->text, &layers);
@@ -134,20 +146,24 @@ static int make_model(train_run *run)
     static const attn_positions positions[] = {ATTN_POSITIONS_PAPER, ATTN_POSITIONS_LEARNED,
                                                ATTN_POSITIONS_ROTARY};
     const cli_value *o = run->o;
+    int text = !o[TRAIN_TASK].given;
     attn_model_config c = ATTN_MODEL_CONFIG_INIT;
     attn_error err = {ATTN_OK, 0, ""};
     int code;
 
     c.vocabulary = run->data.vocabulary;
-    c.d = integer(&o[TRAIN_D], 64);
+    c.stack = run->data.corpus.source_starts ? ATTN_STACK_ENCODER_DECODER : ATTN_STACK_DECODER;
+    c.d = integer(&o[TRAIN_D], text ? 256 : 64);
     c.ff = integer(&o[TRAIN_FF], 0);
-    c.heads = integer(&o[TRAIN_HEADS], 4);
+    c.heads = integer(&o[TRAIN_HEADS], text ? 8 : 4);
     c.place = o[TRAIN_NORM].given && o[TRAIN_NORM].integer == 1 ? ATTN_PLACE_POST : ATTN_PLACE_PRE;
     c.positions = positions[o[TRAIN_POSITIONS].integer];
     c.biases = ATTN_BIAS_ALL;
-    c.dropout = number(&o[TRAIN_DROPOUT], 0);
+    c.dropout = number(&o[TRAIN_DROPOUT], text ? 0.1 : 0);
     c.tie_embeddings = c.tie_output = 1;
-    code = read_layers(&o[TRAIN_LAYERS], &c);
+    code = read_layers(&o[TRAIN_LAYERS], text ? 3 : 2, &c);
+    if (c.stack == ATTN_STACK_DECODER)
+        c.encoder_layers = c.tie_embeddings = 0;
     if (code != CLI_OK)
         return code;
     if (attn_model_create(run->ctx, &c, (uint64_t)integer(&o[TRAIN_SEED], 1), &run->model, &err) !=
@@ -175,7 +191,7 @@ static int make_trainer(train_run *run)
         integer(&o[TRAIN_WARMUP], t.schedule.steps < 2000 ? t.schedule.steps / 10 : 200);
     t.schedule.last = t.schedule.rate / 100;
     t.schedule.d = attn_model_get_config(run->model)->d;
-    t.epsilon = number(&o[TRAIN_SMOOTHING], 0);
+    t.epsilon = number(&o[TRAIN_SMOOTHING], o[TRAIN_TASK].given ? 0 : 0.1);
     t.smoothing = o[TRAIN_MIX].given ? ATTN_SMOOTH_MIX : ATTN_SMOOTH_OTHERS;
     t.decay = number(&o[TRAIN_DECAY], 0);
     t.max_norm = number(&o[TRAIN_CLIP], 1);
@@ -279,6 +295,20 @@ static int make_folder(const train_run *run)
     return CLI_OK;
 }
 
+static int check_data(const cli_value *o)
+{
+    static const int of_text[] = {TRAIN_SOURCE, TRAIN_TARGET, TRAIN_TOKENIZER, TRAIN_MAX_TOKENS};
+
+    if (!o[TRAIN_TASK].given && !o[TRAIN_TARGET].given)
+        return cli_usage("what to learn? --task NAME, or --target FILE and --tokenizer FILE");
+    if (!o[TRAIN_TASK].given && !o[TRAIN_TOKENIZER].given)
+        return cli_usage("text wants --tokenizer FILE; attn vocab makes one");
+    for (size_t i = 0; o[TRAIN_TASK].given && i < sizeof of_text / sizeof *of_text; i++)
+        if (o[of_text[i]].given)
+            return cli_usage("--task and --%s exclude each other", train_options[of_text[i]].name);
+    return CLI_OK;
+}
+
 static int prepare(train_run *run, cli_value *o)
 {
     attn_checkpoint *c = NULL;
@@ -290,10 +320,11 @@ static int prepare(train_run *run, cli_value *o)
             return cli_failed(NULL, err.status, &err);
         code = take_options(c, o);
     }
-    if (code == CLI_OK && !o[TRAIN_TASK].given)
-        code = cli_usage("what to learn? --task NAME");
     if (code == CLI_OK)
-        code = train_make_task(o, &run->data);
+        code = check_data(o);
+    if (code == CLI_OK)
+        code =
+            o[TRAIN_TASK].given ? train_make_task(o, &run->data) : train_read_text(o, &run->data);
     if (code == CLI_OK)
         code = make_model(run);
     if (code == CLI_OK)
@@ -302,6 +333,8 @@ static int prepare(train_run *run, cli_value *o)
         code = restore(run, c);
     if (code == CLI_OK)
         code = make_folder(run);
+    if (code == CLI_OK && o[TRAIN_TOKENIZER].given && !c)
+        code = train_keep_tokenizer(o, run->folder);
     attn_checkpoint_close(c);
     return code;
 }
@@ -370,12 +403,14 @@ const cli_command cli_train_command = {
     .title = "attn train",
     .summary = "train a Transformer",
     .usage = "attn train -o FOLDER --task NAME [options]\n"
+             "attn train -o FOLDER --source FILE --target FILE --tokenizer FILE [options]\n"
              "attn train -o FOLDER --resume [--steps N]",
     .about =
         "Trains a Transformer and keeps checkpoints, a log and a picture of the loss in FOLDER. "
         "The same options give the same weights, bit for bit, on any number of threads and "
         "however often the run is interrupted and resumed.",
     .examples = "attn train -o run --task reverse\n"
+                "attn train -o ende --source en.txt --target de.txt --tokenizer tokenizer.json\n"
                 "attn train -o run --resume --steps 6000\n"
                 "attn train -o run --task sort --longest 24 --d 128 --layers 3 --dropout 0.1",
     .options = train_options,

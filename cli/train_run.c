@@ -52,6 +52,19 @@ static int save(const train_run *run)
     return CLI_OK;
 }
 
+/* The model alone, for use: the average if there is one. */
+static int save_model(const train_run *run)
+{
+    size_t size = strlen(run->folder) + 24;
+    char *path = cli_take(size);
+    attn_error err = {ATTN_OK, 0, ""};
+
+    snprintf(path, size, "%s/model.safetensors", run->folder);
+    if (attn_model_save(run->model, attn_trainer_average(run->trainer), path, &err) != ATTN_OK)
+        return cli_failed(NULL, err.status, &err);
+    return CLI_OK;
+}
+
 /* --- Evaluation ------------------------------------------------------------------------------- */
 
 /* Tries the model on what is held out, and decides whether to go on. */
@@ -205,6 +218,8 @@ int train_go(train_run *run)
     closed = train_log_close(&log);
     if (code == CLI_OK)
         code = closed;
+    if (code == CLI_OK)
+        code = save_model(run);
     if (code == CLI_OK)
         train_log_draw(&log, run->folder);
     return code;

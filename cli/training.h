@@ -26,6 +26,10 @@ enum {
     TRAIN_SHORTEST,
     TRAIN_LONGEST,
     TRAIN_EXAMPLES,
+    TRAIN_SOURCE,
+    TRAIN_TARGET,
+    TRAIN_TOKENIZER,
+    TRAIN_MAX_TOKENS,
     TRAIN_HELD_OUT,
     TRAIN_D,
     TRAIN_FF,
@@ -61,6 +65,13 @@ typedef struct train_data {
 /* Makes the sequences of a task: a function of the options alone. Sequences that are held out
  * differ from all that are trained on. Returns 0 or an exit code after a message. */
 int train_make_task(const cli_value *o, train_data *data);
+
+/* Reads the files of --source (if given) and --target, one sequence a line. Returns 0 or an exit
+ * code after a message. */
+int train_read_text(const cli_value *o, train_data *data);
+
+/* Puts a copy of the tokenizer into the folder. */
+int train_keep_tokenizer(const cli_value *o, const char *folder);
 
 /* --- Log -------------------------------------------------------------------------------------- */
 

@@ -55,8 +55,30 @@ attn train -o f --task copy --shortest 9 --longest 3
 attn train -o f --task copy --symbols 2 --shortest 1 --longest 1
 attn train -o /dev/null $small
 attn train -o f $small words.txt
-ls -d f 2>&1
+[[ -e f ]] || echo "nothing was made"
 
 echo "# damage: the checkpoint before is taken"
 printf x | dd of="$(ls -d a/step-*30)/weights.safetensors" bs=1 seek=500 conv=notrunc status=none
 attn train -o a --resume --steps 29 2>&1 | sed -n '1,2p' | cut -c1-120
+
+echo "# text: pairs of lines, and lines alone"
+awk 'BEGIN { for (i = 0; i < 300; i++) { a = i * 7 % 90 + 10; b = i * 13 % 80 + 10
+    print "the " a " saw " b >"en.txt"; print "die " b " von " a " gesehen" >"de.txt" } print "" >"en.txt"; print "x" >"de.txt" }'
+attn vocab en.txt de.txt -o tok.json --size 300 --special '</s>' >/dev/null
+text="--target de.txt --tokenizer tok.json --d 16 --heads 2 --layers 1 --batch 512 --steps 40 --evaluate-every 20 -q"
+attn train -o t $text --source en.txt --average 0.9 | sed 's/loss.*/.../'
+cmp t/tokenizer.json tok.json && ls t | sort
+attn info t/model.safetensors | head -n 1 | sed 's/:.*//'
+attn train -o t --resume --steps 41 -q | sed 's/loss.*/.../'
+echo "another line" >>de.txt && echo "one more" >>en.txt
+attn train -o t --resume --steps 42
+attn train -o u $text | head -n 1 | sed 's/loss.*/.../'
+echo "more" >>de.txt
+attn train -o v $text --source en.txt
+attn train -o v $text --source none.txt
+attn train -o v --target de.txt
+attn train -o v --task copy --source en.txt
+attn vocab en.txt -o none.json --size 300 >/dev/null
+attn train -o v --target de.txt --tokenizer none.json
+attn train -o v $text --max-tokens 2 | head -n 1
+[[ -e v ]] || echo "nothing was made"
