@@ -3,6 +3,7 @@
 #include "tests/nn_step.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -311,6 +312,88 @@ static void dropout_is_there(void **state)
     attn_model_destroy(m);
 }
 
+/* Weights of one attention: rows of 1 over their keys, nothing elsewhere. */
+static void check_weights(const step *s, const attn_look *l, int variant)
+{
+    const int64_t *q = l->decoder ? s->target_starts : s->source_starts;
+    const int64_t *k = l->decoder && !l->cross ? s->target_starts : s->source_starts;
+
+    for (int64_t b = 0; b < l->weights.size[0]; b++)
+        for (int64_t h = 0; h < l->weights.size[1]; h++)
+            for (int64_t i = 0; i < l->weights.size[2]; i++) {
+                int64_t keys = k[b + 1] - k[b], rows = q[b + 1] - q[b];
+                double sum = 0, rest = 0;
+
+                if (l->decoder && !l->cross && i + 1 < keys)
+                    keys = i + 1;
+                for (int64_t j = 0; j < l->weights.size[3]; j++)
+                    *(i < rows && j < keys ? &sum : &rest) += view_get(&l->weights, b, h, i, j);
+                CHECK_MSG(fabs(sum - (i < rows && keys > 0)) < 1e-5 && rest == 0,
+                          "variant %d, [%lld][%lld][%lld]: %g, and %g outside", variant,
+                          (long long)b, (long long)h, (long long)i, sum, rest);
+            }
+}
+
+static int64_t longest_of(const int64_t *starts)
+{
+    int64_t longest = 0;
+
+    for (int i = 0; i < STEP_SEGMENTS; i++)
+        if (starts[i + 1] - starts[i] > longest)
+            longest = starts[i + 1] - starts[i];
+    return longest;
+}
+
+/* Every attention layer shown, without moving a bit of what comes out. */
+static void looks(void **state)
+{
+    rng r = rng_make(test_seed(), test_index(state));
+
+    for (int i = 0; i < STEP_VARIANTS; i++) {
+        attn_model_config c = step_config(i);
+        attn_model *m = step_model(&c, 2, 9);
+        attn_look look[6];
+        result plain = {0};
+        size_t n = 0;
+        step s;
+        attn_error err = {0};
+
+        step_init(&s, m, &r, STEP_SEGMENTS, 17);
+        step_run(&s, BACKWARD | DROPOUT, 3);
+        keep(&plain, &s);
+        for (int kind = 0; kind < 3; kind++) /* encoder, decoder, cross */
+            for (int64_t layer = 0; layer < 2; layer++) {
+                attn_type type;
+                bool has = kind == 0   ? c.stack != ATTN_STACK_DECODER
+                           : kind == 1 ? c.stack != ATTN_STACK_ENCODER
+                                       : c.stack == ATTN_STACK_ENCODER_DECODER;
+                if (!has)
+                    continue;
+                look[n] = (attn_look){kind > 0, kind == 2, layer, layer, {0}};
+                type = layer && c.type == ATTN_F64 ? ATTN_F64 : ATTN_F32;
+                look[n++].weights = view_new(
+                    &s.memory, &r, type, STEP_SEGMENTS, 3,
+                    longest_of(kind ? s.target_starts : s.source_starts),
+                    longest_of(kind == 1 ? s.target_starts : s.source_starts), LAYOUT_STEPS);
+            }
+        s.pass.looks = look;
+        s.pass.look_count = n;
+        step_run(&s, BACKWARD | DROPOUT | (i % 2 ? ATTN_PASS_RECOMPUTE : 0), 3);
+        check_same(&plain, &s, "looks", i);
+        for (size_t k = 0; k < n; k++)
+            check_weights(&s, &look[k], i);
+        look[0].layer = 2;
+        CHECK(attn_model_forward(m, &s.pass, &err) == ATTN_E_ARGUMENT);
+        CHECK_MSG(strncmp(err.text, "looks", 5) == 0, "%s", err.text);
+        look[0].layer = 0;
+        look[0].head = 2;
+        CHECK(attn_model_forward(m, &s.pass, &err) == ATTN_E_ARGUMENT);
+        arena_reset(&plain.memory);
+        step_end(&s);
+        attn_model_destroy(m);
+    }
+}
+
 /* --- The paper's rows ----------------------------------------------------------------------- */
 
 /* A training step of every row of Table 3, its widths and heads as they are, one block of each kind
@@ -532,6 +615,7 @@ int main(int argc, char **argv)
         {"batch mates", batch_mates, 0},
         {"what ids reach", what_ids_reach, 0},
         {"dropout is there", dropout_is_there, 0},
+        {"looks", looks, 0},
         {"rows of Table 3", table_3, 0},
         {"wrong calls", wrong_calls, 0},
         {"nothing is allocated", nothing_is_allocated, 0},

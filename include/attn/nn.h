@@ -281,6 +281,18 @@ enum {
     ATTN_PASS_RECOMPUTE = 4
 };
 
+/* Asks the forward pass for the weights of one attention layer. It costs what attn.h says of
+ * attn_forward_args.weights; hidden states have the same bits with and without. */
+typedef struct attn_look {
+    int decoder; /* non-zero: a layer of the decoder, else of the encoder */
+    int cross;   /* non-zero: of the decoder's attention to the encoder */
+    int64_t layer, head;
+    attn_view
+        weights; /* [segments, n, longest queries, longest keys] of heads head .. head + n - 1,
+                        * before dropout, zeros where there is nothing; f32, f16, bf16 or f64; for
+                        * additive scores f32 or f64 */
+} attn_look;
+
 /* One step's forward and backward pass. The caller fills all but hidden and memory. */
 typedef struct attn_pass {
     size_t struct_size;
@@ -290,6 +302,8 @@ typedef struct attn_pass {
     void *arena;   /* 64-byte aligned, of attn_model_plan's size for limits that the batch is within
                     * (for exactly this batch: of its own numbers), and the same flags */
     size_t arena_size;
+    const attn_look *looks; /* or NULL; each of another attention */
+    size_t look_count;
 
     /* Made by attn_model_forward; views into the arena, [1, 1, T, d]. */
     attn_view hidden; /* of the decoder, or of an encoder alone, after the last norm */

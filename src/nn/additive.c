@@ -65,6 +65,39 @@ void attn__additive_backward(const attn__additive_call *c)
     attn__each(c->ctx, c->key_heads, c->rows * c->longest * c->dk, backward_item, c);
 }
 
+static void show_row(const attn__additive_call *c, const attn_view *w, char *to, size_t i, size_t h,
+                     size_t n)
+{
+    size_t at = (h * c->rows + i) * p_width(c->longest);
+
+    for (int64_t j = 0; j < w->size[3];
+         j++, to += w->stride[3] * (int64_t)attn_type_size(w->type)) {
+        double x = 0;
+
+        if ((size_t)j < n)
+            x = c->f64 ? ((const double *)c->p)[at + (size_t)j]
+                       : (double)((const float *)c->p)[at + (size_t)j];
+        if (w->type == ATTN_F64)
+            *(double *)(void *)to = x;
+        else
+            *(float *)(void *)to = (float)x;
+    }
+}
+
+void attn__additive_show(const attn__additive_call *c, const attn_view *w, size_t head)
+{
+    for (int64_t s = 0; s < w->size[0]; s++)
+        for (int64_t h = 0; h < w->size[1]; h++)
+            for (int64_t i = 0; i < w->size[2]; i++) {
+                int64_t row = c->q_starts[s] + i, keys = c->k_starts[s + 1] - c->k_starts[s];
+                int64_t at = s * w->stride[0] + h * w->stride[1] + i * w->stride[2];
+                int64_t n = c->causal && i + 1 < keys ? i + 1 : keys;
+
+                show_row(c, w, (char *)w->data + at * (int64_t)attn_type_size(w->type), (size_t)row,
+                         head + (size_t)h, row < c->q_starts[s + 1] ? (size_t)n : 0);
+            }
+}
+
 static void temper_item(const void *arg, size_t i)
 {
     const temper_job *t = arg;

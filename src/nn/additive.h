@@ -20,6 +20,9 @@ typedef struct attn__additive_call {
 void attn__additive_forward(const attn__additive_call *c);
 void attn__additive_backward(const attn__additive_call *c);
 
+/* Copies the weights of heads `head`.. into a view as attn_look has it. */
+void attn__additive_show(const attn__additive_call *c, const attn_view *weights, size_t head);
+
 /* Elements of p. */
 size_t attn__additive_size(size_t heads, size_t rows, size_t longest);
 

@@ -90,8 +90,25 @@ static attn__additive_call additive_call(const sublayer *u)
     return a;
 }
 
+/* What the caller wants to see of this attention, or NULL. */
+static const attn_look *look_of(const sublayer *u)
+{
+    const attn__run *r = u->r;
+
+    for (size_t i = 0; i < r->look_count; i++) {
+        const attn_look *l = &r->looks[i];
+        int kind = l->cross ? attn__site_cross : attn__site_self;
+
+        if ((l->decoder ? &r->decoder : &r->encoder) == u->side &&
+            attn__site((size_t)l->layer, kind) == u->site)
+            return l;
+    }
+    return NULL;
+}
+
 static attn_status call_forward(const sublayer *u, attn_error *err)
 {
+    const attn_look *look = look_of(u);
     attn_forward_args f;
     attn_mask m;
     attn_plan plan = ATTN_PLAN_INIT;
@@ -99,9 +116,15 @@ static attn_status call_forward(const sublayer *u, attn_error *err)
     if (u->a->score >= 0) {
         attn__additive_call a = additive_call(u);
         attn__additive_forward(&a);
+        if (look)
+            attn__additive_show(&a, &look->weights, (size_t)look->head);
         return ATTN_OK;
     }
     fill_call(u, &f, &m);
+    if (look) {
+        f.weights = look->weights;
+        f.weights_head = look->head;
+    }
     TRY(attn_forward_plan(u->r->ctx, &f, &plan, err));
     f.workspace = attn__work(u->r, plan.workspace_size);
     f.workspace_size = u->r->work_size;

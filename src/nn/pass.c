@@ -189,6 +189,42 @@ attn_status attn_model_plan(const attn_model *model, const attn_batch_limits *li
     return ATTN_OK;
 }
 
+/* attn_forward checks the view itself; that of additive scores is checked here. */
+static attn_status check_look(const attn__run *r, const attn_look *l, attn_error *err)
+{
+    const attn_model_config *c = &r->model->config;
+    const attn__side *side = l->decoder ? &r->decoder : &r->encoder;
+    const attn_view *w = &l->weights;
+
+    if (!side->half || (l->cross && !(l->decoder && r->encoder.half)))
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "looks: the model has no such attention");
+    if (l->layer < 0 || (size_t)l->layer >= side->half->layers)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "looks: layer %lld of %zu", (long long)l->layer,
+                          side->half->layers);
+    if (l->head < 0 || w->size[1] < 0 || l->head > c->heads - w->size[1])
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "looks: heads %lld to %lld of %lld",
+                          (long long)l->head, (long long)(l->head + w->size[1] - 1),
+                          (long long)c->heads);
+    if (c->score != ATTN_SCORE_ADDITIVE)
+        return ATTN_OK;
+    if ((w->type != ATTN_F32 && w->type != ATTN_F64) || !w->data)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "looks: weights of type %s, or without data",
+                          attn_type_name(w->type));
+    if (w->size[0] != r->segments || w->size[2] != (int64_t)side->longest ||
+        w->size[3] != (int64_t)(l->cross ? r->encoder.longest : side->longest))
+        return attn__fail(err, ATTN_E_SHAPE, 0, "looks: weights of other sizes than the batch");
+    return ATTN_OK;
+}
+
+static attn_status set_looks(attn__run *r, const attn_pass *pass, attn_error *err)
+{
+    r->looks = pass->looks;
+    r->look_count = pass->looks ? pass->look_count : 0;
+    for (size_t i = 0; i < r->look_count; i++)
+        TRY(check_look(r, &r->looks[i], err));
+    return ATTN_OK;
+}
+
 /* A run over the caller's arena. `batch` is the copy that the run points to. */
 static attn_status open_pass(attn__run *r, const attn_model *model, const attn_pass *pass,
                              attn_batch *batch, attn_error *err)
@@ -254,6 +290,7 @@ attn_status attn_model_forward(const attn_model *model, attn_pass *pass, attn_er
 
     TRY(check_pass(model, pass, err));
     TRY(open_pass(&r, model, pass, &batch, err));
+    TRY(set_looks(&r, pass, err));
     word = attn__fp_default();
     st = forward(&r, pass, err);
     attn__fp_restore(word);

@@ -68,6 +68,8 @@ typedef struct attn__run {
     bool f64;
     size_t unit; /* bytes of an element */
     int64_t segments;
+    const attn_look *looks;
+    size_t look_count;
     attn__side encoder, decoder;
 
     /* Scratch, of the longer side. */
@@ -81,7 +83,14 @@ typedef struct attn__run {
     char *gradients; /* backward: the caller's block */
 } attn__run;
 
-enum { attn__sites = 8 }; /* of dropout in a block */
+/* Sites of dropout in a block: after self-attention, after cross-attention, within and after the
+ * feed-forward layer. Site 0 of a stack is that of the embedding. */
+enum { attn__site_self, attn__site_cross, attn__site_inner, attn__site_ff, attn__sites = 8 };
+
+static inline uint32_t attn__site(size_t layer, int kind)
+{
+    return (uint32_t)(1 + layer) * attn__sites + (uint32_t)kind;
+}
 
 /* --- Helpers, in steps.c ---------------------------------------------------------------------- */
 

@@ -5,14 +5,6 @@
 
 #include <string.h>
 
-enum { SITE_SELF, SITE_CROSS, SITE_INNER, SITE_FF }; /* FF is INNER + 1, see feed.c */
-
-/* Of layer i; before them lies that of the embedding. */
-static uint32_t site_of(size_t layer, int kind)
-{
-    return (uint32_t)(1 + layer) * attn__sites + (uint32_t)kind;
-}
-
 /* --- Embedding ------------------------------------------------------------------------------ */
 
 static attn__embedding_call embedding_call(const attn__run *r, const attn__side *side)
@@ -75,13 +67,13 @@ static attn_status block_forward(const attn__run *r, const attn__side *side,
     const void *x = s->self.out;
 
     TRY(attn__attend_forward(r, side, NULL, &b->self, b->self_norm, s->x, &s->self,
-                             site_of(i, SITE_SELF), err));
+                             attn__site(i, attn__site_self), err));
     if (memory) {
         TRY(attn__attend_forward(r, side, memory, &b->cross, b->cross_norm, x, &s->cross,
-                                 site_of(i, SITE_CROSS), err));
+                                 attn__site(i, attn__site_cross), err));
         x = s->cross.out;
     }
-    return attn__ff_forward(r, side, b, x, &s->ff, site_of(i, SITE_INNER), err);
+    return attn__ff_forward(r, side, b, x, &s->ff, attn__site(i, attn__site_inner), err);
 }
 
 static attn_status block_backward(const attn__run *r, const attn__side *side,
@@ -93,12 +85,12 @@ static attn_status block_backward(const attn__run *r, const attn__side *side,
     if (r->flags & ATTN_PASS_RECOMPUTE && i + 1 < side->half->layers)
         TRY(block_forward(r, side, memory, i, err));
     TRY(attn__ff_backward(r, side, b, memory ? s->cross.out : s->self.out, &s->ff,
-                          site_of(i, SITE_INNER), err));
+                          attn__site(i, attn__site_inner), err));
     if (memory)
         TRY(attn__attend_backward(r, side, memory, &b->cross, b->cross_norm, s->self.out, &s->cross,
-                                  site_of(i, SITE_CROSS), err));
+                                  attn__site(i, attn__site_cross), err));
     return attn__attend_backward(r, side, NULL, &b->self, b->self_norm, s->x, &s->self,
-                                 site_of(i, SITE_SELF), err);
+                                 attn__site(i, attn__site_self), err);
 }
 
 /* --- Stacks --------------------------------------------------------------------------------- */
