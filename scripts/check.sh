@@ -36,6 +36,7 @@ aarch64     ci     600    cross build; kernels and some more tests under qemu
 valgrind    full   14400  fast tier under memcheck: no error, no leak
 mutants     full   14400  tests notice every mutant of the code
 fuzz        full   14400  1,000,000 runs of every fuzz target
+tokenizers  full   3600    ids, texts and vocabularies against tokenizers of Hugging Face
 million     full   43200  1,000,000 random forward cases
 '
 
@@ -223,6 +224,11 @@ stage_valgrind()
 stage_mutants()
 {
     stage_build && tests/mutants.sh
+}
+
+stage_tokenizers()
+{
+    stage_build && tests/tokenizers/compare.sh build --cases 300
 }
 
 stage_million()

@@ -1,4 +1,6 @@
 /* test_text.c: tokenizers: ids and texts as Hugging Face's, streams, bytes, training. */
+#define _POSIX_C_SOURCE 200809L
+
 #include "include/attn/text.h"
 #include "tests/expect.h"
 #include "tests/io_files.h"
@@ -191,6 +193,44 @@ static void ids_and_texts_are_those_of_hugging_face(void **state)
     (void)state;
     for (size_t i = 0; i < GOLDENS; i++)
         check_golden(&a, golden[i]);
+    arena_reset(&a);
+}
+
+/* One kind of step each, over a model that shows bytes and where words begin. */
+static void each_step_is_that_of_hugging_face(void **state)
+{
+    arena a = {NULL};
+    blob model = blob_load(&a, GOLDEN "probe.json"), lines = blob_load(&a, GOLDEN "probes.txt");
+    const char *at;
+    size_t count = 0;
+
+    (void)state;
+    blob_put(&lines, "", 1);
+    for (at = (const char *)lines.data; *at; count++) {
+        blob json = blob_new(&a);
+        attn_error err = {ATTN_OK, 0, ""};
+        attn_tokenizer *t = NULL;
+        attn_text_encoder *e;
+        int32_t *ids;
+        field fields = next_field(&at);
+        char name[200], *text;
+        size_t size, id_count;
+        blob_text(&json, "{\"model\":");
+        blob_put(&json, model.data, model.size);
+        blob_text(&json, ",");
+        blob_put(&json, fields.at, fields.size);
+        blob_text(&json, "}");
+        CHECK_MSG(attn_tokenizer_open_memory(NULL, json.data, json.size, NULL, &t, &err) == ATTN_OK,
+                  "%.*s: %s", (int)fields.size, fields.at, err.text);
+        size = from_hex(&a, next_field(&at), &text);
+        id_count = from_list(&a, next_field(&at), &ids);
+        e = encoder_of(t);
+        snprintf(name, sizeof name, "%.*s", (int)fields.size, fields.at);
+        check_ids(e, text, size, 0, ids, id_count, name);
+        attn_text_encoder_destroy(e);
+        attn_tokenizer_close(t);
+    }
+    CHECK(count >= 100);
     arena_reset(&a);
 }
 
@@ -551,6 +591,7 @@ int main(int argc, char **argv)
 {
     static const test_case tests[] = {
         {"ids_and_texts_are_those_of_hugging_face", ids_and_texts_are_those_of_hugging_face, 0},
+        {"each_step_is_that_of_hugging_face", each_step_is_that_of_hugging_face, 0},
         {"any_bytes_come_back", any_bytes_come_back, 0},
         {"a_stream_holds_back_half_characters", a_stream_holds_back_half_characters, 0},
         {"special_tokens_in_text_are_text_unless_asked",

@@ -37,6 +37,7 @@ static const bad_file files[] = {
     {"lone surrogate", MODEL("\"vocab\":{\"\\ud800\":0},\"merges\":[]") "}", "JSON"},
     {"not UTF-8", MODEL("\"vocab\":{\"\xff\":0},\"merges\":[]") "}", "JSON"},
     {"unknown field", GOOD ",\"extra\":1}", "unknown field 'extra'"},
+    {"field without a name", GOOD ",\"\":1}", "unknown field ''"},
     {"no model", "{}", "'model' is missing"},
     {"model null", "{\"model\":null}", "'model' is missing"},
     {"unknown model", "{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", "unknown kind 'Unigram'"},

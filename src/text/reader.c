@@ -29,8 +29,8 @@ static bool is_among(const char *name, const char *names)
 {
     size_t n = strlen(name);
 
-    for (const char *at = names; (at = strstr(at, name)) != NULL; at += n)
-        if ((at == names || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0') && n > 0)
+    for (const char *at = names; n > 0 && (at = strstr(at, name)) != NULL; at += n)
+        if ((at == names || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0'))
             return true;
     return false;
 }

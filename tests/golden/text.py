@@ -3,6 +3,10 @@ independent source), and texts with the ids and texts it gives for them. A line 
 
     text in hex <tab> ids, special tokens as text <tab> ids, special tokens found and framed <tab>
     text of the last ids in hex <tab> the same without special tokens
+
+and probes.txt, of single steps (tests/tokenizers/differential.py has them) over the model probe.json:
+
+    fields of the file <tab> text in hex <tab> ids
 """
 import json
 import os
@@ -26,18 +30,39 @@ TEXTS = [
 ]
 
 
+def suffixed(words):
+    """Words built from the left; a trainer would number characters in the order of a hash."""
+    pieces, merges = ["<unk>"], []
+    for c in "abcdefghijklmnopqrstuvwxyz0123456789'.,":
+        pieces += [c, c + "</w>"]
+    for word in words:
+        word = "".join(c for c in word.lower() if c.isascii())
+        for n in range(2, len(word) + 1):
+            end = "</w>" if n == len(word) else ""
+            pair = (word[:n - 1], word[n - 1] + end)
+            if pair not in merges:
+                merges.append(pair)
+                pieces.append(word[:n] + end)
+    t = Tokenizer(models.BPE({p: i for i, p in enumerate(pieces)}, merges, unk_token="<unk>",
+                             end_of_word_suffix="</w>"))
+    t.normalizer = N.Sequence([N.NFD(), N.Lowercase(), N.StripAccents()])
+    t.pre_tokenizer = P.Sequence([P.Whitespace(), P.Digits(True), P.Punctuation()])
+    t.decoder = D.BPEDecoder("</w>")
+    t.add_special_tokens(["<s>", "</s>"])
+    t.add_tokens([AddedToken("[X]", lstrip=True, rstrip=True), AddedToken("word", single_word=True)])
+    return t
+
+
 def make(r):
     words = "the license text of this work and its source code may be used with or without changes " \
         "Hello world naïve café again word don't we'll 1234 漢字 😀".split()
     lines = [" ".join(r.choice(words) for _ in range(12)) + ".\n" for _ in range(200)]
 
-    def train(model, size=420, special=("<unk>",), alphabet=None, limit=None, affix=None, **parts):
+    def train(model, size=420, special=("<unk>",), alphabet=None, **parts):
         t = Tokenizer(model)
         for name, part in parts.items():
             setattr(t, name, part)
-        options = {"initial_alphabet": alphabet or [], **(affix or {})}
-        if limit:
-            options["limit_alphabet"] = limit
+        options = {"initial_alphabet": alphabet or []}
         t.train_from_iterator(lines, trainers.BpeTrainer(
             vocab_size=size, special_tokens=list(special), show_progress=False, **options))
         t.add_special_tokens(["<s>", "</s>"])
@@ -59,16 +84,38 @@ def make(r):
                                   P.ByteLevel(add_prefix_space=False, use_regex=False)])))
     yield "llama2", framed(train(
         models.BPE(byte_fallback=True, fuse_unk=True, unk_token="<unk>"), special=["<unk>"] + bytes_256,
-        limit=40, normalizer=N.Sequence([N.Prepend("▁"), N.Replace(" ", "▁")]),
+        normalizer=N.Sequence([N.Prepend("▁"), N.Replace(" ", "▁")]),
         pre_tokenizer=P.Split("▁", "merged_with_next"),
         decoder=D.Sequence([D.Replace("▁", " "), D.ByteFallback(), D.Fuse(), D.Strip(" ", 1, 0)])))
     yield "metaspace", framed(train(
-        models.BPE(unk_token="<unk>"), size=200, limit=40, normalizer=N.NFKC(), pre_tokenizer=P.Metaspace(),
+        models.BPE(unk_token="<unk>"), size=200, normalizer=N.NFKC(), pre_tokenizer=P.Metaspace(),
         decoder=D.Metaspace()))
-    yield "suffix", train(
-        models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"), size=200, limit=40,
-        affix={"end_of_word_suffix": "</w>"}, normalizer=N.Sequence([N.NFD(), N.Lowercase(), N.StripAccents()]),
-        pre_tokenizer=P.Sequence([P.Whitespace(), P.Digits(True), P.Punctuation()]), decoder=D.BPEDecoder("</w>"))
+    yield "suffix", suffixed(words)
+
+
+PROBED = [
+    "aB1\u00b2\u00bd e\u0301\u0323x\u00e9 'll 'LL don't  x\r\n\n\u180e\u0085\u2028\u3000\u200b\u200d_\u203f-\u2e43 ee",
+    "\u0130\u1e9e\ufb03\uac01\u1100\u1161 \u32ff\U00011935\U00011930\u1df6\u0301 \u07fd\u09fe \u6f22\u3005\u3001\u24b6\u216b\u0967 "
+    "\u03b1 \u0363\u1cf2\u166d kK\u212a xxyy aab [a-z]",
+]
+
+
+def write_probes(folder):
+    sys.path.insert(0, os.path.join(folder, "..", "..", "tokenizers"))
+    import differential
+    with open(os.path.join(folder, "probes.txt"), "w") as f:
+        makes = [(n, None) for n in differential.NORMALIZERS.values()]
+        makes += [(None, s) for s in differential.SPLITTERS.values()]
+        for normalizer, splitter in makes:
+            t = differential.probe(normalizer, splitter)
+            spec = json.loads(t.to_str())
+            fields = json.dumps({k: spec[k] for k in ("normalizer", "pre_tokenizer")},
+                                separators=(",", ":"))[1:-1]
+            for text in PROBED:
+                f.write("\t".join([fields, hexed(text), " ".join(map(str, t.encode(text).ids))])
+                        + "\n")
+    with open(os.path.join(folder, "probe.json"), "w") as f:
+        f.write(json.dumps(spec["model"], ensure_ascii=False, separators=(",", ":")))
 
 
 def hexed(text):
@@ -78,6 +125,7 @@ def hexed(text):
 def main():
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "text")
     os.makedirs(folder, exist_ok=True)
+    write_probes(folder)
     for name, t in make(random.Random(7)):
         spec = json.loads(t.to_str())
         if name == "llama2":  # bytes are tokens of the model, not added ones

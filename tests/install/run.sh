@@ -82,11 +82,12 @@ check "find_package: configure and build" user_cmake
 for name in small small_static readme; do
     check "find_package: $name" "$work/user/$name"
 done
-for name in files_cpp files_cpp_static pictures_cpp pictures_cpp_static; do
+for name in files_cpp files_cpp_static text_cpp text_cpp_static pictures_cpp pictures_cpp_static; do
     check "find_package: $name" "$work/user/$name" "$work"
 done
 check "pkg-config: C" user_pkg_config "cc -std=c11" attn tests/install/small.c
 check "pkg-config: C++17" user_pkg_config "c++ -std=c++17" "attn_io attn" tests/install/files.cpp
+check "pkg-config: C++17, text" user_pkg_config "c++ -std=c++17" "attn_text attn" tests/install/text.cpp
 check "pkg-config: C++17, pictures" user_pkg_config "c++ -std=c++17" "attn_viz attn" \
     tests/install/pictures.cpp
 check "pkg-config: static" user_pkg_config "cc -std=c11 -static" attn tests/install/small.c --static
