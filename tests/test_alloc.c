@@ -124,6 +124,17 @@ static attn_status step_weights(bench *b, attn_error *err)
     return finish(b, attn_forward(b->ctx, &a, err), &a.out);
 }
 
+static attn_status step_stats(bench *b, attn_error *err)
+{
+    attn_forward_args a = bench_args(b);
+    attn_stats s = ATTN_STATS_INIT;
+
+    s.entropy = view_plain(&problem_mem, ATTN_F32, b->p.b, b->p.h, b->p.tq - b->cut, 1);
+    s.key_mass = view_plain(&problem_mem, ATTN_F32, b->p.b, b->p.h, 1, b->p.tk);
+    a.stats = &s;
+    return finish(b, attn_forward(b->ctx, &a, err), &a.out);
+}
+
 static attn_status step_plan(bench *b, attn_error *err)
 {
     attn_forward_args a = bench_args(b);
@@ -290,6 +301,7 @@ static void sweep_steps(int options, int64_t tq, int cut, int kind)
         {"cache", step_cache, 0, 1},     {"decode", step_decode, 1, 1},
         {"append", step_append, 2, 0},   {"trim and drop", step_trim, 1, 0},
         {"fork", step_fork, 3, 0},       {"merge", step_merge, 0, 0},
+        {"stats", step_stats, 0, 1},
     };
 
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)

@@ -331,13 +331,81 @@ typedef struct attn_partial {
     attn_view out, sum, max;
 } attn_partial;
 
+/* --- Statistics ----------------------------------------------------------------------------- */
+
+/* What a call shall tell about its weights P (before dropout), beside its output or instead of it.
+ * Every view is an output that is written if present; at least one must be. All at once or one at a
+ * time: the bits are the same, and those of out, lse and weights are as without. Memory is of the
+ * size of what is asked for; nothing of size Tq x Tk is kept.
+ *
+ * B counts the segments of a packed batch, but views "as lse" are [1, H, total rows, ...] then.
+ * Tk is the longest sequence's, as for `weights`, and keys are numbered as its columns: key rows of
+ * the buffer, of a segment or, decoding, from the oldest held. Numbers are written as f32 or f64
+ * whatever the inputs, key numbers and counts as i32 or i64. Row i of a sequence of T rows falls
+ * into map row i R / T, rounded down; likewise column j of its own T columns (the segment's, the
+ * cache's length, else Tk) into map column j C / T.
+ *
+ * Rows without keys have weights of +0, entropy 0, peak 0 and keys -1; rows whose lse is NaN have
+ * NaN, and keys -1, and make NaN what they enter: the mass of keys they attend, their map cells.
+ * A map count that i32 cannot hold stays at the largest. With a sink rows sum to less than 1: the
+ * sink's share is in no statistic. */
+typedef struct attn_stats {
+    size_t struct_size;
+
+    /* Gathered in the sweep that makes the output, at a few percent of its cost. As lse. */
+    attn_view entropy;  /* [B, H, Tq, 1]: -sum_j P ln P, in nats, of the keys */
+    attn_view peak;     /* [B, H, Tq, 1]: the largest P, */
+    attn_view peak_key; /* [B, H, Tq, 1]: and its key; of equal logits the first */
+
+    /* All that follows takes a second sweep over the scores, once for all: about half a call's
+     * products. Of each query row, as lse: */
+    attn_view distance;      /* [B, H, Tq, 1]: sum_j P |pos_q - pos_k| */
+    attn_view first_mass;    /* [B, H, Tq, 1]: P of the first key of the sequence that exists, */
+    attn_view previous_mass; /* [B, H, Tq, 1]: and of the key at pos_k = pos_q - 1 */
+    attn_view class_mass; /* [B, H, Tq, n]: sum of P over the keys of classes 0 .. n-1, n <= 255 */
+    attn_view key_class;  /* input, u8, [B or 1, H or 1, 1, Tk]: class of each key, n and more: of
+                           * none. In packed batches sizes may be larger, as those of keep */
+    attn_view top_weight; /* [B, H, Tq, k], k <= 64: the largest P, descending; then +0 */
+    attn_view top_key;    /* [B, H, Tq, k]: their keys, by logit, then by key; then -1 */
+
+    /* Of chosen rows: */
+    const int64_t *rows; /* [row_count], ascending: rows of each sequence, below the longest Tq */
+    int64_t row_count;
+    attn_view row_weights; /* [B, H, row_count, Tk]: P of these rows, +0 elsewhere; any type of
+                            * weights */
+
+    /* Over all query rows of a sequence, in double; at most 64 partial sums of fixed ranges of rows
+     * meet in the output's own type. */
+    attn_view key_mass;      /* [B, H, 1, Tk]: sum_i w_i P, what each key receives */
+    attn_view query_weight;  /* input, f32 or f64, [B or 1, H or 1, Tq or 1, 1]: finite w_i, or
+                             * absent (1). Attention rollout takes the key_mass of the layer above,
+                             * turned over by attn_view_transposed */
+    attn_view distance_mass; /* [B, H, 1, n]: sum of P over the cells whose pos_q - pos_k is */
+    const int64_t *distance_edges; /* [n + 1], ascending: from edges[c] on and below edges[c + 1] */
+
+    /* Over the cells that fall into a cell of the map; R and C up to 32768: */
+    attn_view map_sum;   /* [B, H, R, C]: sum of P, */
+    attn_view map_mean;  /* [B, H, R, C]: divided by map_count (which must be present), or 0, */
+    attn_view map_max;   /* [B, H, R, C]: the largest P, */
+    attn_view map_count; /* [B, H, R, C]: cells that are attended. 0 tells a masked part of the map
+                          * from one of small weights */
+
+    /* Cells before the softmax, -inf where not attended; any type of weights. [B, n, Tq, Tk], heads
+     * logits_head .. logits_head + n - 1: */
+    attn_view raw_logits;    /* scale q.k, */
+    attn_view capped_logits; /* after softcap, */
+    attn_view logits;        /* after bias, ALiBi and tile function: t */
+    int64_t logits_head;
+} attn_stats;
+#define ATTN_STATS_INIT ATTN_INIT(attn_stats)
+
 /* --- Forward -------------------------------------------------------------------------------- */
 
 typedef struct attn_forward_args {
     size_t struct_size;
     attn_view q;   /* [B, H, Tq, D] */
     attn_view k;   /* [B, Hk, Tk, D] */
-    attn_view v;   /* [B, Hk, Tk, Dv] */
+    attn_view v;   /* [B, Hk, Tk, Dv]; may be absent if out, delta, partial and start are */
     attn_view out; /* [B, H, Tq, Dv]; may be absent if another output is asked for. May be exactly
                     * q's memory with the same type and strides when D == Dv; no other overlap with
                     * inputs or outputs */
@@ -377,6 +445,8 @@ typedef struct attn_forward_args {
                         will be given; only to write delta */
     attn_view delta; /* [B, H, Tq, 1], f32 or f64, or absent: sum_c dout * out of the unrounded
                         result, for attn_backward when out has a half type. Needs dout */
+
+    const attn_stats *stats; /* or NULL. Not with partial or start */
 } attn_forward_args;
 #define ATTN_FORWARD_ARGS_INIT ATTN_INIT(attn_forward_args)
 
@@ -390,8 +460,9 @@ typedef struct attn_forward_args {
  * lets weights reach 2^8 before normalisation: |V| above FLT_MAX / (2^8 Tk) may overflow.
  *
  * Errors: ATTN_E_ARGUMENT (types, scale, softcap, dropout, positions, counts and lists of the mask,
- * overlapping memory, workspace, or partial together with out, lse, weights or sink), ATTN_E_SHAPE
- * (sizes), ATTN_E_MEMORY, ATTN_E_CANCELLED.
+ * overlapping memory, workspace, or partial together with out, lse, weights or sink; lists and
+ * numbers of stats), ATTN_E_SHAPE (sizes), ATTN_E_MEMORY, ATTN_E_CANCELLED.
+ * Without out, delta and partial no product with the values is made.
  * Threads: any number of calls at once on one context, with different outputs and workspaces. */
 ATTN_API attn_status attn_forward(const attn_ctx *ctx, const attn_forward_args *args,
                                   attn_error *err);
@@ -451,7 +522,8 @@ typedef struct attn_backward_args {
     const attn_forward_args *forward; /* of the call to be differentiated. q, k, v and all options
                                        * as then; lse as it wrote it; out likewise, f32 (f64), no
                                        * longer q's memory (may be absent if delta is given).
-                                       * Ignored: weights, partial, start, dout, delta, workspace.
+                                       * Ignored: weights, partial, start, dout, delta, stats,
+                                       * workspace.
                                        * With the lse of all keys, keys may be a part of them */
     attn_view dout;  /* [B, H, Tq, Dv]: derivative of the loss by out; any type that goes with q */
     attn_view delta; /* [B, H, Tq, 1] f32 or f64: sum_c dout * out, as attn_forward writes it; or

@@ -36,9 +36,12 @@ static attn_status check_forward(attn__backward *b, const attn_ctx *ctx, attn_er
     memset(&forward.dout, 0, sizeof forward.dout);
     memset(&forward.delta, 0, sizeof forward.delta);
     forward.partial = forward.start = NULL;
+    forward.stats = NULL;
     if (!attn__present(&forward.lse))
         return attn__fail(err, ATTN_E_ARGUMENT, 0,
                           "forward.lse: absent, expected what attn_forward wrote");
+    if (!attn__present(&forward.v))
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "v: absent");
     TRY(attn__problem_init(p, ctx, NULL, &forward, err));
     if (attn__clash(&p->args.out, &p->args.q, false))
         return attn__fail(err, ATTN_E_ARGUMENT, 0,

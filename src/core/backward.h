@@ -66,14 +66,6 @@ attn__chunks attn__get_chunks(const attn__sequence *s);
 void attn__await_turn(const attn__backward *b, const attn__item *item);
 void attn__end_turn(const attn__backward *b, const attn__item *item);
 
-/* Place of a query row among all: by sequence, head, row. */
-static inline size_t attn__row_index(const attn__problem *p, const attn__sequence *s, size_t head,
-                                     int64_t row)
-{
-    return (size_t)(s->q_batch * p->args.q.size[2] + s->q_row) * p->heads + head * (size_t)s->rows +
-           (size_t)row;
-}
-
 /* Gradients of key rows that do not exist: zeros. */
 void attn__clear_missing_keys(const attn__backward *b, size_t sequence, size_t key_head);
 

@@ -5,6 +5,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/core/cache.h"
+#include "src/core/stats.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -332,28 +333,38 @@ static attn_status check_numbers(attn__problem *p, attn_error *err)
     return ATTN_OK;
 }
 
+static bool needs_values(const attn__problem *p)
+{
+    return p->has_out || p->has_delta || p->args.partial || p->args.start;
+}
+
 static attn_status check_inputs(attn__problem *p, attn_error *err)
 {
     const attn_view *q = &p->args.q, *k = &p->k, *v = &p->v;
+    bool has_v = attn__present(v);
 
     TRY(attn__check_tensor(q, "q", false, err));
     if (!p->cache) { /* a cache has seen to its own */
         TRY(attn__check_tensor(k, "k", false, err));
-        TRY(attn__check_tensor(v, "v", false, err));
+        if (has_v)
+            TRY(attn__check_tensor(v, "v", false, err));
     }
+    if (!has_v && needs_values(p))
+        return attn__fail(err, ATTN_E_ARGUMENT, 0,
+                          "v: absent, but out, delta, partial or start is given");
     p->f64 = q->type == ATTN_F64;
     p->heads = (size_t)q->size[1];
     p->key_heads = (size_t)k->size[1];
     p->d = (size_t)q->size[3];
     p->dv = (size_t)v->size[3];
     p->width = (p->dv + 15) / 16 * 16;
-    if (p->d == 0 || p->dv == 0)
+    if (p->d == 0 || (p->dv == 0 && has_v))
         return attn__fail(err, ATTN_E_SHAPE, 0, "%s: columns = 0, expected at least 1",
                           p->d == 0 ? "q" : "v");
     if (k->size[3] != q->size[3])
         return attn__fail(err, ATTN_E_SHAPE, 0, "k: columns = %lld, expected q's %lld",
                           (long long)k->size[3], (long long)q->size[3]);
-    if (k->size[2] != v->size[2] || k->size[1] != v->size[1] || k->size[0] != v->size[0])
+    if (has_v && (k->size[2] != v->size[2] || k->size[1] != v->size[1] || k->size[0] != v->size[0]))
         return attn__fail(err, ATTN_E_SHAPE, 0,
                           "v: [%lld, %lld, %lld, ...], expected k's [%lld, %lld, %lld, ...]",
                           (long long)v->size[0], (long long)v->size[1], (long long)v->size[2],
@@ -376,11 +387,11 @@ static attn_status check_outputs(attn__problem *p, attn_error *err)
     attn_forward_args *a = &p->args;
     const int64_t rows[4] = {a->q.size[0], a->q.size[1], a->q.size[2], (int64_t)p->dv};
 
-    if (!p->has_out && !p->has_lse && !p->has_weights && !p->has_delta && !a->partial)
+    if (!p->has_out && !p->has_lse && !p->has_weights && !p->has_delta && !p->has_stats &&
+        !a->partial)
         return attn__fail(
             err, ATTN_E_ARGUMENT, 0,
-            "out: absent, and no other output (lse, weights, delta, partial) is asked "
-            "for");
+            "out: absent, and no other output (lse, weights, delta, stats, partial) is asked for");
     if (a->partial && (p->has_out || p->has_lse || p->has_weights))
         return attn__fail(err, ATTN_E_ARGUMENT, 0,
                           "partial: excludes out, lse and weights (attn_merge makes them)");
@@ -438,8 +449,9 @@ static attn_status check_overlap(const attn__problem *p, attn_error *err)
 
     for (size_t i = 0; i < sizeof output / sizeof *output; i++) {
         for (size_t j = 0; j < sizeof input / sizeof *input; j++) {
-            /* out over q; a record continued in place */
-            bool may_equal = (i == 0 && j == 0 && p->d == p->dv) || (i >= 4 && j == i + 4);
+            /* out over q, unless q is read again; a record continued in place */
+            bool may_equal =
+                (i == 0 && j == 0 && p->d == p->dv && !p->second_sweep) || (i >= 4 && j == i + 4);
             if (attn__clash(output[i], input[j], may_equal))
                 return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: overlaps %s", output_name[i],
                                   input_name[j]);
@@ -449,7 +461,10 @@ static attn_status check_overlap(const attn__problem *p, attn_error *err)
                 return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: overlaps %s", output_name[i],
                                   output_name[j]);
     }
-    return ATTN_OK;
+    if (!p->has_stats)
+        return ATTN_OK;
+    return attn__check_stats_overlap(p, output, output_name, sizeof output / sizeof *output, input,
+                                     input_name, sizeof input / sizeof *input, err);
 }
 
 static bool repeats(const attn_view *view, int axis)
@@ -486,12 +501,18 @@ attn_status attn__problem_init(attn__problem *p, const attn_ctx *ctx, const attn
     p->has_lse = attn__present(&a->lse);
     p->has_weights = attn__present(&a->weights);
     p->has_delta = attn__present(&a->delta);
+    if (a->stats) {
+        TRY(attn__copy_struct(&p->stats, sizeof p->stats, a->stats, "stats", err));
+        p->has_stats = true;
+    }
     TRY(check_inputs(p, err));
     TRY(check_types(p, err));
     TRY(check_batch(p, err));
     TRY(check_numbers(p, err));
     TRY(check_mask(p, err));
     TRY(check_outputs(p, err));
+    if (p->has_stats)
+        TRY(attn__check_stats(p, err));
     TRY(check_overlap(p, err));
     attn__tame(&a->q);
     attn__tame(&a->out);

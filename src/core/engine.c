@@ -1,5 +1,5 @@
-/* engine.c: instances of engine_real.h and backward_real.h, and what does not depend on the kind of
- * number. */
+/* engine.c: instances of engine_real.h, backward_real.h and stats_real.h, and what does not depend
+ * on the kind of number. */
 #include "src/core/engine.h"
 
 #include "src/base/compiler.h"
@@ -7,6 +7,7 @@
 #include "src/base/platform.h"
 #include "src/core/backward.h"
 #include "src/core/cache.h"
+#include "src/core/stats.h"
 
 #include <math.h>
 #include <string.h>
@@ -76,6 +77,8 @@ static int highest(uint64_t bits)
 
 #include "src/core/backward_real.h"
 
+#include "src/core/stats_real.h"
+
 #undef REAL
 #undef E
 #undef REAL_TYPE
@@ -88,6 +91,8 @@ static int highest(uint64_t bits)
 #include "src/core/engine_real.h"
 
 #include "src/core/backward_real.h"
+
+#include "src/core/stats_real.h"
 
 #undef REAL
 #undef E
@@ -104,8 +109,13 @@ size_t attn__record_size(const attn__problem *p, size_t splits, size_t rows)
     record_f64 d;
     record_f32 f;
 
-    return p->f64 ? cut_record_f64(&d, NULL, 0, splits * rows, p->width)
-                  : cut_record_f32(&f, NULL, 0, splits * rows, p->width);
+    return p->f64 ? cut_record_f64(&d, p, NULL, 0, splits * rows)
+                  : cut_record_f32(&f, p, NULL, 0, splits * rows);
+}
+
+size_t attn__stats_scratch(const attn__problem *p, const attn__layout *l)
+{
+    return p->f64 ? attn__stats_scratch_f64(p, l) : attn__stats_scratch_f32(p, l);
 }
 
 void attn__open_slot(const void *job, attn__slot *slot)

@@ -11,12 +11,16 @@ typedef struct attn__job {
     const attn__problem *problem;
     const attn__layout *layout;
     attn__schedule schedule;
-    char *scratch; /* layout->scratch_size bytes for each worker */
+    char *scratch;                /* layout->scratch_size bytes for each worker */
+    void *kept_max, *kept_factor; /* of each row, REAL, for a second sweep; or NULL */
 } attn__job;
 
 /* Bytes of a worker's scratch memory, and of the records of `splits` splits of `rows` rows. */
 size_t attn__scratch_size(const attn__problem *p, const attn__layout *l);
 size_t attn__record_size(const attn__problem *p, size_t splits, size_t rows);
+
+/* Bytes a worker of the second sweep needs. */
+size_t attn__stats_scratch(const attn__problem *p, const attn__layout *l);
 
 /* Prepares a slot for a new head; an attn__schedule's open_slot. */
 void attn__open_slot(const void *job, attn__slot *slot);

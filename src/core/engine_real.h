@@ -108,6 +108,8 @@ static void E(change_scores)(E(work) * w, size_t g, size_t mr, uint64_t *allow, 
     const attn__problem *p = w->p;
     const attn_mask *m = &p->mask;
 
+    if (w->raw)
+        memcpy(w->raw, w->s, mr * attn__tile * sizeof *w->s);
     if (p->args.softcap > 0)
         w->k->softcap(w->s, mr, c0, c1, (REAL)p->args.softcap);
     if (w->capped)
@@ -213,8 +215,16 @@ static void E(visit_group)(E(work) * w, size_t g, size_t mr)
     for (size_t r = 0; r < mr; r++)
         full &= allow[r];
     needed = lanes((int64_t)c0, (int64_t)c1);
-    w->k->softmax(w->s, mr, c0, c1, (full & needed) == needed ? NULL : allow, w->open.max + g,
-                  w->sums + g, w->open.out + g * p->width, (ptrdiff_t)p->width, p->width);
+    if (p->row_stats)
+        p->ctx->kernels->E(stats).softmax_stats(
+            w->s, mr, c0, c1, (full & needed) == needed ? NULL : allow, w->open.max + g,
+            w->sums + g, w->open.out + g * p->width, (ptrdiff_t)p->width, p->width, w->moments + g,
+            w->open.peak + g, w->open.peak_pos + g, w->tile.pos);
+    else
+        w->k->softmax(w->s, mr, c0, c1, (full & needed) == needed ? NULL : allow, w->open.max + g,
+                      w->sums + g, w->open.out + g * p->width, (ptrdiff_t)p->width, p->width);
+    if (!p->width)
+        return;
     for (size_t r = 0; p->drop_below && r < mr; r++)
         if (allow[r])
             w->k->drop(w->s + r * attn__tile, c0, c1,
@@ -279,21 +289,52 @@ static void E(open_record)(E(work) * w)
     memset(w->sums, 0, w->rows * sizeof *w->sums);
     for (size_t r = 0; r < w->rows; r++)
         w->open.max[r] = -(REAL)INFINITY;
+    if (!w->p->row_stats)
+        return;
+    memset(w->moments, 0, w->rows * sizeof *w->moments);
+    for (size_t r = 0; r < w->rows; r++) {
+        w->open.peak[r] = -(REAL)INFINITY;
+        w->open.peak_pos[r] = -1;
+    }
 }
 
 static void E(close_record)(E(work) * w)
 {
     for (size_t r = 0; r < w->rows; r++)
         w->open.sum[r] = w->k->row_sum(w->sums[r]);
+    for (size_t r = 0; w->p->row_stats && r < w->rows; r++)
+        w->open.moment[r] = w->k->row_sum(w->moments[r]);
+}
+
+/* Row r of two records, whose moments and peaks become one; before the rest of them does. */
+static void E(merge_row_stats)(const E(work) * w, E(record) * into, const E(record) * next,
+                               size_t r)
+{
+    const E(attn__stats) *k = &w->p->ctx->kernels->E(stats);
+    REAL max = next->max[r] > into->max[r] ? next->max[r] : into->max[r];
+    REAL sum = into->sum[r], sum2 = next->sum[r], moment2 = next->moment[r];
+
+    if (sum2 == 0)
+        return;
+    k->move_moment(&into->moment[r], &sum, into->max[r], max);
+    k->move_moment(&moment2, &sum2, next->max[r], max);
+    into->moment[r] += moment2;
+    if (next->peak[r] > into->peak[r]) {
+        into->peak[r] = next->peak[r];
+        into->peak_pos[r] = next->peak_pos[r];
+    }
 }
 
 static void E(merge_records)(const E(work) * w, E(record) * into, const E(record) * next)
 {
     size_t width = w->p->width;
 
-    for (size_t r = 0; r < w->rows; r++)
+    for (size_t r = 0; r < w->rows; r++) {
+        if (w->p->row_stats)
+            E(merge_row_stats)(w, into, next, r);
         w->k->merge(into->out + r * width, &into->max[r], &into->sum[r], next->out + r * width,
                     next->max[r], next->sum[r], width);
+    }
 }
 
 /* The open record, closed, joins the total; the first one becomes it. */
@@ -325,7 +366,7 @@ static void E(load_start)(E(work) * w)
             continue;
         }
         w->k->load_rows(w->total.out + r * p->width, 0, 1, REAL_TYPE, attn__cell(&s->out, b, h, i),
-                        0, s->out.stride[3], p->dv, p->width, 1);
+                        0, s->out.stride[3], p->width ? p->dv : 0, p->width, 1);
         w->total.max[r] = *(const REAL *)attn__cell(&s->max, b, h, i);
         w->total.sum[r] = sum;
     }
@@ -424,6 +465,36 @@ static REAL E(finished_delta)(const E(work) * w, size_t r, const REAL *sums)
     return w->factor[r] * p->ctx->kernels->E(gradient).dot(sums, w->dout, p->width);
 }
 
+/* Entropy and peak of row r. With the weights w = e^(t - max) of its keys, their sum l, and L with
+ * the sink's:
+ *
+ *     -sum P ln P = -sum w/L (t - max - ln L) = (l ln L - moment) / L */
+static void E(write_row_stats)(E(work) * w, size_t r, REAL l, REAL moment)
+{
+    const attn__problem *p = w->p;
+    const attn_stats *to = &p->stats;
+    int64_t b = w->seq.q_batch, h = (int64_t)w->head[r], i = w->seq.q_row + w->row[r];
+    int64_t pos = w->total.peak_pos[r];
+    double all = (double)w->total.sum[r], entropy = 0, broken = (double)w->factor[r];
+    ATTN__ALIGNED(64) REAL peak[16] = {w->total.peak[r]};
+
+    w->k->weights(peak, 0, 16, pos >= 0, w->total.max[r], w->factor[r]);
+    if (l > 0)
+        entropy = ((double)l * attn__log(all) - (double)moment) / all;
+    if (broken != broken) {
+        entropy = broken;
+        peak[0] = (REAL)broken;
+        pos = -1;
+    }
+    if (attn__present(&to->entropy))
+        attn__put(&to->entropy, b, h, i, 0, entropy < 0 ? 0 : entropy);
+    if (attn__present(&to->peak))
+        attn__put(&to->peak, b, h, i, 0, (double)peak[0]);
+    if (attn__present(&to->peak_key))
+        attn__put_index(&to->peak_key, b, h, i, 0,
+                        pos < 0 ? -1 : w->seq.column + pos - w->seq.k_pos);
+}
+
 /* Sink, division, outputs. */
 static void E(finish)(E(work) * w)
 {
@@ -436,7 +507,7 @@ static void E(finish)(E(work) * w)
     for (size_t r = 0; r < w->rows; r++) {
         int64_t b = w->seq.q_batch, h = (int64_t)w->head[r], i = w->seq.q_row + w->row[r];
         REAL *from = w->total.out + r * p->width, *max = &w->total.max[r], *sum = &w->total.sum[r];
-        REAL sink = -(REAL)INFINITY;
+        REAL sink = -(REAL)INFINITY, before = *max, keys = *sum;
         bool empty = *sum == 0;
 
         if (p->has_sink)
@@ -444,6 +515,17 @@ static void E(finish)(E(work) * w)
         if (sink != -(REAL)INFINITY)
             w->k->merge(from, max, sum, NULL, sink, 1, p->width);
         w->factor[r] = E(row_factor)(*max, *sum);
+        if (p->row_stats) {
+            REAL moment = w->total.moment[r];
+            if (before != *max)
+                p->ctx->kernels->E(stats).move_moment(&moment, &keys, before, *max);
+            E(write_row_stats)(w, r, keys, moment);
+        }
+        if (w->kept_max) {
+            size_t at = attn__row_index(p, &w->seq, (size_t)h, w->row[r]);
+            w->kept_max[at] = *max;
+            w->kept_factor[at] = w->factor[r];
+        }
         if (p->has_out) {
             to = r > 0 && w->row[r] > 0 ? to + step : attn__cell(out, b, h, i);
             for (int64_t at = 0; at < (int64_t)p->dv * attn__element_size(out->type); at += 64)
@@ -569,6 +651,8 @@ void E(attn__engine)(attn__job *job, size_t worker)
     attn__item item;
 
     w.q_stride = p->d;
+    w.kept_max = job->kept_max;
+    w.kept_factor = job->kept_factor;
     E(cut_scratch)(&w, p, w.l, job->scratch + worker * w.l->scratch_size);
     while (attn__claim(&job->schedule, &item)) {
         bool last;

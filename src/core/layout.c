@@ -5,6 +5,7 @@
 #include "src/base/mem.h"
 #include "src/core/cache.h"
 #include "src/core/engine.h"
+#include "src/core/stats.h"
 
 enum {
     TILE = attn__tile,
@@ -60,6 +61,27 @@ static size_t rows_that_fit(const attn__problem *p, size_t wanted)
     return rows;
 }
 
+/* The second sweep: what is kept from the first, memory of its workers. */
+static bool lay_out_stats(attn__layout *l, const attn__problem *p, double work)
+{
+    size_t real = p->f64 ? sizeof(double) : sizeof(float), rows, turns, items, first, second;
+    bool fits = true;
+
+    fits &= attn__mul((size_t)p->args.q.size[0] * (size_t)p->args.q.size[2], p->heads, &rows);
+    fits &= rows < SIZE_MAX / 64 && attn__mul(p->sequences, p->heads, &turns) &&
+            attn__mul(turns, sizeof(atomic_size_t), &turns) && turns < SIZE_MAX / 2;
+    if (!fits)
+        return false;
+    first = l->workspace_size;
+    l->kept_size = 2 * ((rows * real + 63) / 64 * 64) + (turns + 63) / 64 * 64;
+    fits &= attn__mul(p->sequences * p->heads, attn__stats_chunks, &items);
+    l->stats_threads = work < SMALL_CALL ? 1 : attn__min((size_t)p->ctx->threads, max(items, 1));
+    l->stats_scratch = attn__stats_scratch(p, l);
+    fits &= l->stats_scratch < SIZE_MAX / 2;
+    fits &= attn__mul(l->stats_threads, l->stats_scratch, &second);
+    return fits & attn__add(l->kept_size, max(first, second), &l->workspace_size);
+}
+
 bool attn__layout_init(attn__layout *l, const attn__problem *p)
 {
     size_t real = p->f64 ? sizeof(double) : sizeof(float);
@@ -112,5 +134,7 @@ bool attn__layout_init(attn__layout *l, const attn__problem *p)
     fits &= attn__mul(l->slots, l->slot_size, &packed);
     fits &= attn__add(total, packed, &l->workspace_size);
     fits &= l->scratch_size < SIZE_MAX / 2 && l->slot_size < SIZE_MAX / 2;
+    if (fits && p->second_sweep)
+        fits = lay_out_stats(l, p, work);
     return fits;
 }

@@ -20,7 +20,10 @@ typedef struct attn__layout {
     size_t splits;                  /* of the longest sequence */
     size_t tiles;                   /* of the longest sequence */
     size_t scratch_size, slot_size; /* bytes a worker and a slot need */
-    size_t workspace_size;          /* all together */
+    size_t stats_threads,
+        stats_scratch;     /* workers of a second sweep for statistics, bytes of each */
+    size_t kept_size;      /* what it needs to know of the first, laid out first */
+    size_t workspace_size; /* all together; the sweeps use the same memory in turn */
     const char *why;
 } attn__layout;
 

@@ -14,6 +14,7 @@ typedef struct attn__problem {
     attn_forward_args args; /* the caller's, completed with defaults */
     attn_mask mask;         /* all zero if there is none */
     attn_partial partial, start;
+    attn_stats stats;        /* all zero if there are none */
     const attn_cache *cache; /* NULL: keys are args.k and args.v */
     attn_view k, v;          /* args.k and args.v, or the memory of the cache */
     bool f64;                /* all tensors are double */
@@ -24,6 +25,9 @@ typedef struct attn__problem {
     int64_t rows;    /* longest Tq */
     int64_t columns; /* longest Tk, counted from row 0 of the key buffer */
     bool has_keep, has_bias, has_alibi, has_sink, has_out, has_lse, has_weights, has_delta;
+    bool has_stats;
+    bool row_stats;      /* statistics that the first sweep gathers */
+    bool second_sweep;   /* statistics that need their own */
     bool keep_repeats;   /* the keep-mask is one for all rows and heads of a sequence */
     bool masks_cells;    /* keep-mask or block list */
     bool changes_scores; /* softcap, bias, ALiBi or tile function */
@@ -82,8 +86,8 @@ size_t attn__key_run(const attn__problem *p, size_t b, const attn__sequence *s, 
 /* attn_type_size for the types of views, in a few instructions. */
 ATTN__INLINE int64_t attn__element_size(attn_type type)
 {
-    return type == ATTN_F32                        ? 4
-           : type == ATTN_F64                      ? 8
+    return type == ATTN_F32 || type == ATTN_I32    ? 4
+           : type == ATTN_F64 || type == ATTN_I64  ? 8
            : type == ATTN_F16 || type == ATTN_BF16 ? 2
                                                    : 1;
 }
@@ -96,6 +100,14 @@ ATTN__INLINE void *attn__cell(const attn_view *view, int64_t b, int64_t h, int64
                  (view->size[2] > 1 ? i * view->stride[2] : 0);
 
     return (char *)view->data + at * attn__element_size(view->type);
+}
+
+/* Place of a query row among all: by sequence, head, row. */
+ATTN__INLINE size_t attn__row_index(const attn__problem *p, const attn__sequence *s, size_t head,
+                                    int64_t row)
+{
+    return (size_t)(s->q_batch * p->args.q.size[2] + s->q_row) * p->heads + head * (size_t)s->rows +
+           (size_t)row;
 }
 
 /* Element [b, h, i, 0] as a number; floating types only. */

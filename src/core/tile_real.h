@@ -6,6 +6,10 @@ typedef struct E(record) {
     REAL *out; /* [rows][width] */
     REAL *max; /* [rows] */
     REAL *sum; /* [rows] */
+    /* With statistics of rows: */
+    REAL *moment;      /* [rows] sum of e^(t - max) (t - max) */
+    REAL *peak;        /* [rows] largest logit, */
+    int64_t *peak_pos; /* and its position */
 } E(record);
 
 typedef struct E(tile) {
@@ -43,27 +47,38 @@ typedef struct E(work) {
     size_t q_stride;
     E(record) open, total;
     bool has_total;
-    REAL (*sums)[16];    /* row sums of the open record, by key position mod 16 */
-    E(range) * range;    /* of each group */
-    int64_t *low, *high; /* visible positions of each row, */
-    int64_t *row;        /* its number within the sequence, */
-    size_t *head;        /* and its query head */
-    REAL *factor;        /* 1 / sum of each finished row */
-    REAL *dout;          /* [width] of the row at hand, to make delta */
-    REAL *s;             /* [6][64] scores, then weights */
-    REAL *capped;        /* NULL, or where to leave scores as softcap made them, */
-    REAL *untiled;       /* and as the tile function got them */
-    REAL *bias;          /* [64] */
-    REAL *keys, *values; /* one packed tile */
+    REAL (*sums)[16];             /* row sums of the open record, by key position mod 16 */
+    REAL (*moments)[16];          /* and its moments */
+    REAL *kept_max, *kept_factor; /* see attn__job */
+    E(range) * range;             /* of each group */
+    int64_t *low, *high;          /* visible positions of each row, */
+    int64_t *row;                 /* its number within the sequence, */
+    size_t *head;                 /* and its query head */
+    REAL *factor;                 /* 1 / sum of each finished row */
+    REAL *dout;                   /* [width] of the row at hand, to make delta */
+    REAL *s;                      /* [6][64] scores, then weights */
+    REAL *raw;                    /* NULL, or where to leave scores as they are, */
+    REAL *capped;                 /* as softcap made them, */
+    REAL *untiled;                /* and as the tile function got them */
+    REAL *bias;                   /* [64] */
+    REAL *keys, *values;          /* one packed tile */
 } E(work);
 
 /* --- memory --------------------------------------------------------------------------------- */
 
-static size_t E(cut_record)(E(record) * r, char *base, size_t at, size_t rows, size_t width)
+static size_t E(cut_record)(E(record) * r, const attn__problem *p, char *base, size_t at,
+                            size_t rows)
 {
-    r->out = attn__cut(base, &at, rows * width * sizeof(REAL));
+    r->out = attn__cut(base, &at, rows * p->width * sizeof(REAL));
     r->max = attn__cut(base, &at, rows * sizeof(REAL));
     r->sum = attn__cut(base, &at, rows * sizeof(REAL));
+    r->moment = r->peak = NULL;
+    r->peak_pos = NULL;
+    if (!p->row_stats)
+        return at;
+    r->moment = attn__cut(base, &at, rows * sizeof(REAL));
+    r->peak = attn__cut(base, &at, rows * sizeof(REAL));
+    r->peak_pos = attn__cut(base, &at, rows * sizeof *r->peak_pos);
     return at;
 }
 
@@ -72,9 +87,10 @@ static size_t E(cut_scratch)(E(work) * w, const attn__problem *p, const attn__la
     size_t at = 0, rows = l->block_rows, real = sizeof(REAL);
 
     w->q = attn__cut(base, &at, rows * p->d * real);
-    at = E(cut_record)(&w->open, base, at, rows, p->width);
-    at = E(cut_record)(&w->total, base, at, rows, p->width);
+    at = E(cut_record)(&w->open, p, base, at, rows);
+    at = E(cut_record)(&w->total, p, base, at, rows);
     w->sums = attn__cut(base, &at, rows * sizeof *w->sums);
+    w->moments = attn__cut(base, &at, p->row_stats ? rows * sizeof *w->moments : 0);
     w->range = attn__cut(base, &at, rows / attn__group * sizeof *w->range);
     w->low = attn__cut(base, &at, rows * sizeof *w->low);
     w->high = attn__cut(base, &at, rows * sizeof *w->high);
@@ -123,10 +139,15 @@ static E(record) E(split_record)(const attn__problem *p, const attn__slot *slot,
 {
     E(record) r;
 
-    E(cut_record)(&r, slot->memory, 0, splits * rows, p->width);
+    E(cut_record)(&r, p, slot->memory, 0, splits * rows);
     r.out += split * rows * p->width;
     r.max += split * rows;
     r.sum += split * rows;
+    if (p->row_stats) {
+        r.moment += split * rows;
+        r.peak += split * rows;
+        r.peak_pos += split * rows;
+    }
     return r;
 }
 
@@ -234,7 +255,8 @@ static void E(need_split)(const E(work) * w, int64_t split)
             size_t at = (size_t)(tile - w->first_tile) * attn__tile;
             if (tile < w->first_tile || tile * attn__tile >= w->seq.k_pos + w->seq.keys)
                 continue;
-            E(pack_tile)(w, tile, m.keys + at * w->p->d, m.values + at * w->p->width);
+            E(pack_tile)
+            (w, tile, m.keys + at * w->p->d, w->p->width ? m.values + at * w->p->width : NULL);
         }
         atomic_store_explicit(&m.state[next - first_split], E(PACKED), memory_order_release);
     }
@@ -249,8 +271,8 @@ static bool E(values_in_place)(E(work) * w, int64_t t)
     const void *key, *value;
     size_t held = (size_t)(w->tile.end - w->tile.first);
 
-    if (w->rows >= (p->v.type == REAL_TYPE ? 2 * FEW_ROWS : FEW_ROWS) || p->v.stride[3] != 1 ||
-        p->width != p->dv ||
+    if (!p->width || w->rows >= (p->v.type == REAL_TYPE ? 2 * FEW_ROWS : FEW_ROWS) ||
+        p->v.stride[3] != 1 || p->width != p->dv ||
         attn__key_run(p, w->b, &w->seq, w->key_head, t * attn__tile + w->tile.first - w->seq.k_pos,
                       held, &key, &value) < held)
         return false;
@@ -291,11 +313,10 @@ static uint64_t E(keep_bits)(const E(work) * w, size_t r)
            << t->first;
 }
 
-/* Puts tile t of the sequence into w->tile; false if a keep-mask leaves nothing of it. */
-static bool E(set_tile)(E(work) * w, int64_t t)
+/* Begins tile t of the sequence; false if a keep-mask leaves nothing of it. */
+static bool E(start_tile)(E(work) * w, int64_t t)
 {
     E(tile) *tile = &w->tile;
-    bool keys, values;
 
     *tile = (E(tile)){.pos = t * attn__tile,
                       .key_type = REAL_TYPE,
@@ -303,7 +324,16 @@ static bool E(set_tile)(E(work) * w, int64_t t)
                       .value_stride = (ptrdiff_t)w->p->width};
     E(tile_lanes)(w, t, &tile->first, &tile->end);
     tile->keep = w->p->keep_repeats ? E(keep_bits)(w, 0) : ~(uint64_t)0;
-    if (!tile->keep)
+    return tile->keep != 0;
+}
+
+/* Puts tile t of the sequence into w->tile; false if a keep-mask leaves nothing of it. */
+static bool E(set_tile)(E(work) * w, int64_t t)
+{
+    E(tile) *tile = &w->tile;
+    bool keys, values;
+
+    if (!E(start_tile)(w, t))
         return false;
     if (w->l->shared) {
         E(packed) m = E(slot_memory)(w->p, w->l, w->slot);
@@ -318,6 +348,7 @@ static bool E(set_tile)(E(work) * w, int64_t t)
         tile->keys = w->keys;
     if (!values)
         tile->values = w->values + (size_t)tile->first * w->p->width;
+    values |= w->p->width == 0; /* none are wanted */
     if (!keys || !values)
         E(pack_tile)(w, t, keys ? NULL : w->keys, values ? NULL : w->values);
     return true;

@@ -28,6 +28,7 @@
 #include "src/kernels/gradient_kernels.h"
 #include "src/kernels/train_kernels.h"
 #include "src/kernels/nn_kernels.h"
+#include "src/kernels/stats_kernels.h"
 
 enum { attn__tile = 64, attn__group = 6 };
 
@@ -120,6 +121,8 @@ typedef struct attn__kernels {
     attn__nn_f32 nn_f32;
     attn__nn_f64 nn_f64;
     attn__drop_bits_fn drop_bits;
+    attn__stats_f32 stats_f32;
+    attn__stats_f64 stats_f64;
     /* Bits of bytes that are not zero, n <= 64. */
     uint64_t (*keep_bits)(const uint8_t *bytes, size_t n);
     /* a * b + c as the compiler made it from that expression: the self-test looks at its rounding.

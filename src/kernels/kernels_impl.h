@@ -27,6 +27,8 @@ enum { KEYS_AHEAD = 8192, VALUES_AHEAD = 16384, LIGHT_AHEAD = 1024, SWEEP_ROWS =
 #define HAS_HALF 1
 #define LOG2E 0x1.715476p+0f
 #define CAP_LIMIT 64.0f
+#define EXP_FAR 128
+#define LOAD_DOUBLES vd_load_f32
 /* (2^f - 1) / f on [-1/2, 1/2], near-minimax; with float coefficients 1 + f q(f) is within 9.2e-9
  * of 2^f, relative (interpolation at Chebyshev nodes in 60 digits). */
 #define EXP2_DEGREE 6
@@ -50,6 +52,8 @@ enum { KEYS_AHEAD = 8192, VALUES_AHEAD = 16384, LIGHT_AHEAD = 1024, SWEEP_ROWS =
 #define HAS_HALF 0
 #define LOG2E 0x1.71547652b82fep+0
 #define CAP_LIMIT 128.0
+#define EXP_FAR 1024
+#define LOAD_DOUBLES vd_load
 /* The same, within 2.0e-17. */
 #define EXP2_DEGREE 11
 #define EXP2_COEFFICIENTS                                                                          \
@@ -105,6 +109,8 @@ const attn__kernels PASTE(attn__kernels_, SET) = {
     .nn_f32 = {ATTN__NN_LIST(FILL_F32, float)},
     .nn_f64 = {ATTN__NN_LIST(FILL_F64, double)},
     .drop_bits = drop_bits,
+    .stats_f32 = {ATTN__STATS_LIST(FILL_F32, float)},
+    .stats_f64 = {ATTN__STATS_LIST(FILL_F64, double)},
     .keep_bits = keep_bits,
     .plain_multiply_add = plain_multiply_add,
 };

@@ -324,6 +324,7 @@ static void K(merge)(REAL *out, REAL *max, REAL *sum, const REAL *out2, REAL max
 
 #include "src/kernels/train_real.h"
 #include "src/kernels/nn_real.h"
+#include "src/kernels/stats_kernels_real.h"
 
 #undef PANEL
 #undef TILE
@@ -343,5 +344,7 @@ static void K(merge)(REAL *out, REAL *max, REAL *sum, const REAL *out2, REAL max
 #undef HAS_HALF
 #undef LOG2E
 #undef CAP_LIMIT
+#undef EXP_FAR
+#undef LOAD_DOUBLES
 #undef EXP2_DEGREE
 #undef EXP2_COEFFICIENTS

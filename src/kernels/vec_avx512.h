@@ -4,7 +4,7 @@
  *   type, LANES, zero set1 load store add sub mul div sqrt max min fma, gt/eq -> bits of lanes,
  *   keep(bits, v): v where the bit is set, else +0;  pick(bits, a, b): a where set, else b
  *   finite -> bits; reduce_max; transpose of LANES vectors
- *   load_f16 load_bf16 load_i8 store_f16 store_bf16 (vf only)
+ *   load_f16 load_bf16 load_i8 store_f16 store_bf16 (vf only), load_f32 (vd only)
  *   load_raw(p): bytes as they are, which transpose may move; pairs_bf16(raw, &a, &b): of their
  *   2 LANES bf16 the even ones and the odd ones; split_pairs(&a, &b) turns two vectors into that
  *   order, join_pairs back
@@ -128,6 +128,7 @@ static inline void vf_transpose(vf r[16])
 #define vd_zero() _mm512_setzero_pd()
 #define vd_set1(x) _mm512_set1_pd(x)
 #define vd_load(p) _mm512_loadu_pd(p)
+#define vd_load_f32(p) _mm512_cvtps_pd(_mm256_loadu_ps(p))
 #define vd_store(p, a) _mm512_storeu_pd(p, a)
 #define vd_add(a, b) _mm512_add_pd(a, b)
 #define vd_sub(a, b) _mm512_sub_pd(a, b)

@@ -146,6 +146,11 @@ VOCABULARY(vd, double, uint64_t, 6755399441055744.0)
 #define vf_clamp(y) vf_max(vf_set1(-127.0f), y)
 #define vd_clamp(y) vd_max(vd_set1(-1023.0), y)
 
+static inline vd vd_load_f32(const float *p)
+{
+    return (vd){{(double)p[0], (double)p[1], (double)p[2], (double)p[3]}};
+}
+
 static inline vf vf_load_f16(const uint16_t *p)
 {
     return (vf){{attn__f16_to_f32(p[0]), attn__f16_to_f32(p[1]), attn__f16_to_f32(p[2]),
