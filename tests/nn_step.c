@@ -121,8 +121,8 @@ attn_model_config step_config(int variant)
     c.ff = 37;
     c.heads = 4;
     c.kv_heads = variant % 2 ? 2 : 4;
-    c.dk = 6;
-    c.dv = 5;
+    c.dk = variant / 2 % 2 ? 8 : 6; /* 8: projections that join in one product */
+    c.dv = variant / 2 % 2 ? 8 : 5;
     c.biases = variant % 4 == 3 ? 0 : ATTN_BIAS_ALL;
     c.norm = (attn_norm)(variant / 3 % 2);
     c.place = (attn_place)(variant / 2 % 2);

@@ -210,8 +210,9 @@ static void run(const attn_file *file, const char *name, attn_type type, int fla
 
 static void all_cases(attn_type type, int flags, double bound)
 {
-    static const char *const names[] = {"paper", "pre",   "widths", "llama",    "gemma",   "t5",
-                                        "bert",  "alibi", "cosine", "qk_layer", "additive"};
+    static const char *const names[] = {"paper",  "pre",      "widths",   "llama",
+                                        "gemma",  "t5",       "bert",     "alibi",
+                                        "cosine", "qk_layer", "additive", "joined"};
     attn_file *file = NULL;
     attn_error err = {0};
 

@@ -39,6 +39,46 @@ static uint64_t *bits(cursor *c, double rate, size_t rows, size_t cols)
     return rate > 0 ? take(c, rows, (cols + 63) / 64, sizeof(uint64_t)) : NULL;
 }
 
+static size_t aligned(size_t rows, size_t cols)
+{
+    size_t n;
+
+    return attn__mul(rows, cols, &n) && attn__add(n, 15, &n) ? n / 16 * 16 : SIZE_MAX;
+}
+
+size_t attn__heads_size(const attn_model_config *c, size_t rows, size_t keys)
+{
+    size_t size = aligned(rows, (size_t)(c->heads * c->dk));
+
+    if (!attn__add(size, aligned(keys, (size_t)(c->kv_heads * c->dk)), &size) ||
+        !attn__add(size, aligned(keys, (size_t)(c->kv_heads * c->dv)), &size))
+        return SIZE_MAX;
+    return size;
+}
+
+static void *element(const attn__run *r, void *memory, size_t i)
+{
+    return (char *)memory + i * r->unit;
+}
+
+attn__heads attn__place_heads(const attn__run *r, void *memory, size_t rows, size_t keys,
+                              bool joined, bool cross)
+{
+    const attn_model_config *c = &r->model->config;
+    size_t q = (size_t)(c->heads * c->dk), k = (size_t)(c->kv_heads * c->dk);
+    size_t v = (size_t)(c->kv_heads * c->dv), first = aligned(rows, q);
+    attn__heads h = {
+        .q = memory, .q_row = (ptrdiff_t)q, .k_row = (ptrdiff_t)k, .v_row = (ptrdiff_t)v};
+
+    h.k = element(r, memory, joined && !cross ? q : first);
+    h.v = element(r, h.k, joined ? k : aligned(keys, k));
+    if (joined) {
+        h.k_row = h.v_row = (ptrdiff_t)(k + v + (cross ? 0 : q));
+        h.q_row = cross ? h.q_row : h.k_row;
+    }
+    return h;
+}
+
 static void lay_norm(const attn__run *r, cursor *c, size_t rows, attn__norm_state *s)
 {
     const attn_model_config *config = &r->model->config;
@@ -59,9 +99,7 @@ static void lay_attend(const attn__run *r, cursor *c, size_t rows, size_t keys, 
     bool additive = g->score == ATTN_SCORE_ADDITIVE;
 
     lay_norm(r, c, rows, &s->norm);
-    s->q = reals(r, c, rows, q);
-    s->k = reals(r, c, keys, k);
-    s->v = reals(r, c, keys, key_heads * (size_t)g->dv);
+    s->heads = reals(r, c, attn__heads_size(g, rows, keys), 1);
     s->raw_q = g->qk_norm ? reals(r, c, rows, q) : NULL;
     s->raw_k = g->qk_norm ? reals(r, c, keys, k) : NULL;
     if (g->qk_norm) {
@@ -201,9 +239,7 @@ static void lay_scratch(attn__run *r, cursor *c)
     r->dmemory = r->decoder.half && r->encoder.half ? reals(r, c, r->encoder.rows, d) : NULL;
     from = c->at;
     r->dout = reals(r, c, rows, (size_t)(g->heads * g->dv));
-    r->dq = reals(r, c, rows, (size_t)(g->heads * g->dk));
-    r->dk = reals(r, c, rows, (size_t)(g->kv_heads * g->dk));
-    r->dv = reals(r, c, rows, (size_t)(g->kv_heads * g->dv));
+    r->dheads = reals(r, c, attn__heads_size(g, rows, rows), 1);
     heads_end = c->at;
     if (heads_end != SIZE_MAX)
         c->at = from;
@@ -338,6 +374,8 @@ size_t attn__estimate_work(const attn__run *r)
     size = max(size, linear_size(r, rows, c->heads * c->dk, c->d));
     size = max(size, linear_size(r, rows, c->kv_heads * c->dk, c->d));
     size = max(size, linear_size(r, rows, c->kv_heads * c->dv, c->d));
+    size = max(size, linear_size(r, rows, c->kv_heads * (c->dk + c->dv), c->d));
+    size = max(size, linear_size(r, rows, c->heads * c->dk + c->kv_heads * (c->dk + c->dv), c->d));
     size = max(size, linear_size(r, rows, c->d, c->heads * c->dv));
     size = max(size, linear_size(r, rows, c->ff, c->d));
     size = max(size, linear_size(r, rows, c->d, c->ff));

@@ -10,16 +10,24 @@ typedef struct sublayer {
     const attn__attention *a;
     const attn__attend_state *s;
     const void *y, *z; /* what queries and keys are made of */
-    bool cross;
+    bool cross, joined;
+    attn__heads x, dx; /* queries, keys, values, and (backward) their gradients */
     uint32_t site;
 } sublayer;
 
 /* --- The attention call --------------------------------------------------------------------- */
 
+/* row: from one row to the next; 0: heads fill it. */
 static attn_view heads_of(const attn__run *r, const void *data, size_t rows, int64_t heads,
-                          int64_t width)
+                          int64_t width, ptrdiff_t row)
 {
-    return attn_view_bshd(data, r->model->config.type, 1, heads, (int64_t)rows, width);
+    attn_view v = attn_view_bshd(data, r->model->config.type, 1, heads, (int64_t)rows, width);
+
+    if (row) {
+        v.stride[0] = 0;
+        v.stride[2] = row;
+    }
+    return v;
 }
 
 /* Every layer drops other weights: the seeds are words of the generator. */
@@ -50,10 +58,10 @@ static void fill_call(const sublayer *u, attn_forward_args *f, attn_mask *m)
     if (own && u->side->slopes)
         m->alibi = attn_view_bhsd(u->side->slopes, c->type, 1, c->heads, 1, 1);
     *f = (attn_forward_args)ATTN_FORWARD_ARGS_INIT;
-    f->q = heads_of(r, s->q, u->side->rows, c->heads, c->dk);
-    f->k = heads_of(r, s->k, u->keys->rows, c->kv_heads, c->dk);
-    f->v = heads_of(r, s->v, u->keys->rows, c->kv_heads, c->dv);
-    f->out = heads_of(r, s->o, u->side->rows, c->heads, c->dv);
+    f->q = heads_of(r, u->x.q, u->side->rows, c->heads, c->dk, u->x.q_row);
+    f->k = heads_of(r, u->x.k, u->keys->rows, c->kv_heads, c->dk, u->x.k_row);
+    f->v = heads_of(r, u->x.v, u->keys->rows, c->kv_heads, c->dv, u->x.v_row);
+    f->out = heads_of(r, s->o, u->side->rows, c->heads, c->dv, 0);
     f->lse = attn_view_bhsd(s->lse, c->type, 1, c->heads, (int64_t)u->side->rows, 1);
     f->mask = m;
     f->has_scale = 1;
@@ -80,9 +88,9 @@ static attn__additive_call additive_call(const sublayer *u)
                              .causal = !u->cross && u->side->half->causal,
                              .rows = u->side->rows,
                              .longest = u->keys->longest,
-                             .q = u->s->q,
-                             .k = u->s->k,
-                             .v = u->s->v,
+                             .q = u->x.q,
+                             .k = u->x.k,
+                             .v = u->x.v,
                              .w = attn__tensor(r, u->a->score, false),
                              .p = u->s->lse,
                              .out = u->s->o};
@@ -131,7 +139,7 @@ static attn_status call_forward(const sublayer *u, attn_error *err)
     return attn_forward(u->r->ctx, &f, err);
 }
 
-/* From r->dout to r->dq, r->dk, r->dv. */
+/* From r->dout to u->dx. */
 static attn_status call_backward(const sublayer *u, attn_error *err)
 {
     const attn__run *r = u->r;
@@ -144,19 +152,19 @@ static attn_status call_backward(const sublayer *u, attn_error *err)
     if (u->a->score >= 0) {
         attn__additive_call a = additive_call(u);
         a.dout = r->dout;
-        a.dq = r->dq;
-        a.dkeys = r->dk;
-        a.dvalues = r->dv;
+        a.dq = u->dx.q;
+        a.dkeys = u->dx.k;
+        a.dvalues = u->dx.v;
         a.dw = attn__tensor(r, u->a->score, true);
         attn__additive_backward(&a);
         return ATTN_OK;
     }
     fill_call(u, &f, &m);
     b.forward = &f;
-    b.dout = heads_of(r, r->dout, u->side->rows, c->heads, c->dv);
-    b.dq = heads_of(r, r->dq, u->side->rows, c->heads, c->dk);
-    b.dk = heads_of(r, r->dk, u->keys->rows, c->kv_heads, c->dk);
-    b.dv = heads_of(r, r->dv, u->keys->rows, c->kv_heads, c->dv);
+    b.dout = heads_of(r, r->dout, u->side->rows, c->heads, c->dv, 0);
+    b.dq = heads_of(r, u->dx.q, u->side->rows, c->heads, c->dk, u->dx.q_row);
+    b.dk = heads_of(r, u->dx.k, u->keys->rows, c->kv_heads, c->dk, u->dx.k_row);
+    b.dv = heads_of(r, u->dx.v, u->keys->rows, c->kv_heads, c->dv, u->dx.v_row);
     if (m.bias.data) {
         b.dbias = m.bias;
         b.dbias.data = u->side->dbias;
@@ -199,7 +207,7 @@ static attn__norm_call head_norm(const sublayer *u, bool query, void *x)
     return n;
 }
 
-static void turn(const sublayer *u, bool query, void *x, bool back)
+static void turn(const sublayer *u, bool query, void *x, ptrdiff_t row, bool back)
 {
     const attn_model_config *c = &u->r->model->config;
     const attn__side *side = query ? u->side : u->keys;
@@ -216,7 +224,7 @@ static void turn(const sublayer *u, bool query, void *x, bool back)
     if (!side->cosine || u->cross)
         return;
     t.shape = attn__shape_of(u->r, side->rows, heads);
-    t.x = attn__dense(x, heads * t.width);
+    t.x = (attn__rows){x, row};
     attn__rotary(&t);
 }
 
@@ -224,21 +232,21 @@ static void prepare(const sublayer *u)
 {
     const attn_model_config *c = &u->r->model->config;
     const attn__attend_state *s = u->s;
-    void *q = c->qk_temperature ? s->even_q : s->q;
+    void *q = c->qk_temperature ? s->even_q : u->x.q;
 
     if (c->qk_norm) {
         attn__norm_call n = head_norm(u, true, q);
         attn__norm_forward(&n);
-        n = head_norm(u, false, s->k);
+        n = head_norm(u, false, u->x.k);
         attn__norm_forward(&n);
     }
-    turn(u, true, q, false);
-    turn(u, false, s->k, false);
+    turn(u, true, q, u->x.q_row, false);
+    turn(u, false, u->x.k, u->x.k_row, false);
     if (c->qk_temperature)
-        attn__temper(u->r, u->side->rows, attn__tensor(u->r, u->a->temperature, false), q, s->q);
+        attn__temper(u->r, u->side->rows, attn__tensor(u->r, u->a->temperature, false), q, u->x.q);
 }
 
-/* On r->dq and r->dk, in place. */
+/* On u->dx, in place. */
 static void prepare_back(const sublayer *u)
 {
     const attn__run *r = u->r;
@@ -246,29 +254,43 @@ static void prepare_back(const sublayer *u)
 
     if (c->qk_temperature)
         attn__temper_back(r, u->side->rows, attn__tensor(r, u->a->temperature, false), u->s->even_q,
-                          r->dq, attn__tensor(r, u->a->temperature, true));
-    turn(u, true, r->dq, true);
-    turn(u, false, r->dk, true);
+                          u->dx.q, attn__tensor(r, u->a->temperature, true));
+    turn(u, true, u->dx.q, u->dx.q_row, true);
+    turn(u, false, u->dx.k, u->dx.k_row, true);
     if (c->qk_norm) {
-        attn__norm_call n = head_norm(u, true, r->dq);
+        attn__norm_call n = head_norm(u, true, u->dx.q);
         attn__norm_backward(&n);
-        n = head_norm(u, false, r->dk);
+        n = head_norm(u, false, u->dx.k);
         attn__norm_backward(&n);
     }
 }
 
 /* --- The sublayer --------------------------------------------------------------------------- */
 
+/* Rows of the matrix of keys and values, and of that of queries too. */
+static size_t joined_rows(const sublayer *u)
+{
+    return (size_t)u->x.k_row;
+}
+
 static attn_status project(const sublayer *u, attn_error *err)
 {
     const attn__run *r = u->r;
+    const attn__attention *a = u->a;
     const attn__attend_state *s = u->s;
-    void *q = s->raw_q ? s->raw_q : s->even_q ? s->even_q : s->q;
-    void *k = s->raw_k ? s->raw_k : s->k;
+    size_t rows = u->side->rows, keys = u->keys->rows;
+    void *q = s->raw_q ? s->raw_q : s->even_q ? s->even_q : u->x.q;
+    void *k = s->raw_k ? s->raw_k : u->x.k;
 
-    TRY(attn__linear_forward(r, u->a->q, u->y, u->side->rows, ATTN_ACT_NONE, NULL, q, err));
-    TRY(attn__linear_forward(r, u->a->k, u->z, u->keys->rows, ATTN_ACT_NONE, NULL, k, err));
-    return attn__linear_forward(r, u->a->v, u->z, u->keys->rows, ATTN_ACT_NONE, NULL, s->v, err);
+    if (u->joined && !u->cross)
+        return attn__linear_forward(r, a->q, joined_rows(u), u->y, rows, ATTN_ACT_NONE, NULL, q,
+                                    err);
+    TRY(attn__linear_forward(r, a->q, 0, u->y, rows, ATTN_ACT_NONE, NULL, q, err));
+    if (u->joined)
+        return attn__linear_forward(r, a->k, joined_rows(u), u->z, keys, ATTN_ACT_NONE, NULL, k,
+                                    err);
+    TRY(attn__linear_forward(r, a->k, 0, u->z, keys, ATTN_ACT_NONE, NULL, k, err));
+    return attn__linear_forward(r, a->v, 0, u->z, keys, ATTN_ACT_NONE, NULL, u->x.v, err);
 }
 
 static sublayer open_sublayer(const attn__run *r, const attn__side *side, const attn__side *memory,
@@ -276,9 +298,20 @@ static sublayer open_sublayer(const attn__run *r, const attn__side *side, const 
                               uint32_t site)
 {
     bool pre = r->model->config.place == ATTN_PLACE_PRE;
-    sublayer u = {r, side, memory ? memory : side, a, s, pre ? s->norm.y : x, NULL, memory, site};
+    sublayer u = {.r = r,
+                  .side = side,
+                  .keys = memory ? memory : side,
+                  .a = a,
+                  .s = s,
+                  .y = pre ? s->norm.y : x,
+                  .cross = memory,
+                  .joined = attn__joins(r->model, a, memory),
+                  .site = site};
 
     u.z = memory ? memory->hidden : u.y;
+    u.x = attn__place_heads(r, s->heads, side->rows, u.keys->rows, u.joined, u.cross);
+    if (r->dheads)
+        u.dx = attn__place_heads(r, r->dheads, side->rows, u.keys->rows, u.joined, u.cross);
     return u;
 }
 
@@ -298,7 +331,7 @@ attn_status attn__attend_forward(const attn__run *r, const attn__side *side,
     TRY(project(&u, err));
     prepare(&u);
     TRY(call_forward(&u, err));
-    TRY(attn__linear_forward(r, a->out, s->o, side->rows, ATTN_ACT_NONE, rate > 0 ? NULL : x,
+    TRY(attn__linear_forward(r, a->out, 0, s->o, side->rows, ATTN_ACT_NONE, rate > 0 ? NULL : x,
                              rate > 0 ? r->rest : sum, err));
     if (rate > 0)
         attn__drop(r, side, site, rate, s->bits, true, (size_t)c->d, r->rest, x, sum);
@@ -313,11 +346,16 @@ static attn_status project_back(const sublayer *u, const void *add, void *dy, at
 {
     const attn__run *r = u->r;
     const attn__attention *a = u->a;
+    size_t rows = u->side->rows, keys = u->keys->rows;
     void *dz = u->cross ? r->dmemory : dy;
 
-    TRY(attn__linear_backward(r, a->q, u->y, r->dq, u->side->rows, 1, add, dy, err));
-    TRY(attn__linear_backward(r, a->k, u->z, r->dk, u->keys->rows, 1, dz, dz, err));
-    return attn__linear_backward(r, a->v, u->z, r->dv, u->keys->rows, 1, dz, dz, err);
+    if (u->joined && !u->cross)
+        return attn__linear_backward(r, a->q, joined_rows(u), u->y, u->dx.q, rows, 1, add, dy, err);
+    TRY(attn__linear_backward(r, a->q, 0, u->y, u->dx.q, rows, 1, add, dy, err));
+    if (u->joined)
+        return attn__linear_backward(r, a->k, joined_rows(u), u->z, u->dx.k, keys, 1, dz, dz, err);
+    TRY(attn__linear_backward(r, a->k, 0, u->z, u->dx.k, keys, 1, dz, dz, err));
+    return attn__linear_backward(r, a->v, 0, u->z, u->dx.v, keys, 1, dz, dz, err);
 }
 
 attn_status attn__attend_backward(const attn__run *r, const attn__side *side,
@@ -337,7 +375,7 @@ attn_status attn__attend_backward(const attn__run *r, const attn__side *side,
         da = r->da;
         attn__drop(r, side, site, rate, s->bits, false, (size_t)c->d, r->g, NULL, da);
     }
-    TRY(attn__linear_backward(r, a->out, s->o, da, side->rows, 1, NULL, r->dout, err));
+    TRY(attn__linear_backward(r, a->out, 0, s->o, da, side->rows, 1, NULL, r->dout, err));
     TRY(call_backward(&u, err));
     prepare_back(&u);
     TRY(project_back(&u, pre ? NULL : r->g, pre ? r->dy : r->g, err));

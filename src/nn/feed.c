@@ -32,13 +32,14 @@ static attn_status inner_forward(const attn__run *r, const attn__side *side, con
     double rate = attn__rate(r, c->dropout_ff);
 
     if (tells_enough(c)) {
-        TRY(attn__linear_forward(r, b->up, y, side->rows, c->activation, NULL, s->h, err));
+        TRY(attn__linear_forward(r, b->up, 0, y, side->rows, c->activation, NULL, s->h, err));
     } else {
         attn__activation_call a = activation_call(r, side->rows, s);
 
         if (c->gated)
-            TRY(attn__linear_forward(r, b->gate, y, side->rows, ATTN_ACT_NONE, NULL, s->gate, err));
-        TRY(attn__linear_forward(r, b->up, y, side->rows, ATTN_ACT_NONE, NULL, s->up, err));
+            TRY(attn__linear_forward(r, b->gate, 0, y, side->rows, ATTN_ACT_NONE, NULL, s->gate,
+                                     err));
+        TRY(attn__linear_forward(r, b->up, 0, y, side->rows, ATTN_ACT_NONE, NULL, s->up, err));
         attn__activation_forward(&a);
     }
     if (rate > 0)
@@ -57,7 +58,7 @@ attn_status attn__ff_forward(const attn__run *r, const attn__side *side, const a
     if (pre)
         attn__norm_rows(r, b->ff_norm, side->rows, x, &s->norm, s->norm.y);
     TRY(inner_forward(r, side, b, pre ? s->norm.y : x, s, site, err));
-    TRY(attn__linear_forward(r, b->down, s->h, side->rows, ATTN_ACT_NONE, rate > 0 ? NULL : x,
+    TRY(attn__linear_forward(r, b->down, 0, s->h, side->rows, ATTN_ACT_NONE, rate > 0 ? NULL : x,
                              rate > 0 ? r->rest : sum, err));
     if (rate > 0)
         attn__drop(r, side, site + 1, rate, s->bits, true, (size_t)c->d, r->rest, x, sum);
@@ -98,12 +99,12 @@ attn_status attn__ff_backward(const attn__run *r, const attn__side *side, const 
         da = r->da;
         attn__drop(r, side, site + 1, rate, s->bits, false, (size_t)c->d, r->g, NULL, da);
     }
-    TRY(attn__linear_backward(r, b->down, s->h, da, side->rows,
+    TRY(attn__linear_backward(r, b->down, 0, s->h, da, side->rows,
                               tells_enough(c) ? 1 / (1 - inner) : 1, NULL, r->dh, err));
     inner_backward(r, side, s, site);
-    TRY(attn__linear_backward(r, b->up, y, r->dh, side->rows, 1, pre ? NULL : r->g, dy, err));
+    TRY(attn__linear_backward(r, b->up, 0, y, r->dh, side->rows, 1, pre ? NULL : r->g, dy, err));
     if (c->gated)
-        TRY(attn__linear_backward(r, b->gate, y, r->dgate, side->rows, 1, dy, dy, err));
+        TRY(attn__linear_backward(r, b->gate, 0, y, r->dgate, side->rows, 1, dy, dy, err));
     if (pre)
         attn__norm_rows_back(r, b->ff_norm, side->rows, x, &s->norm, dy, r->g, r->g);
     return ATTN_OK;

@@ -91,9 +91,17 @@ static attn__attention add_attention(attn_model *m, const char *layer, const cha
     char prefix[attn__name_size];
 
     join(prefix, layer, name, ".");
-    a.q = add_linear(m, prefix, "q", c->heads * c->dk, c->d, c->biases & ATTN_BIAS_Q);
-    a.k = add_linear(m, prefix, "k", c->kv_heads * c->dk, c->d, c->biases & ATTN_BIAS_K);
-    a.v = add_linear(m, prefix, "v", c->kv_heads * c->dv, c->d, c->biases & ATTN_BIAS_V);
+    /* Weights side by side, then biases: one matrix product for all three, see attn__joins. */
+    a.q.weight = add(m, prefix, "q.weight", c->heads * c->dk, c->d, ATTN_PARAM_DECAY);
+    a.k.weight = add(m, prefix, "k.weight", c->kv_heads * c->dk, c->d, ATTN_PARAM_DECAY);
+    a.v.weight = add(m, prefix, "v.weight", c->kv_heads * c->dv, c->d, ATTN_PARAM_DECAY);
+    a.q.bias = a.k.bias = a.v.bias = -1;
+    if (c->biases & ATTN_BIAS_Q)
+        a.q.bias = add_vector(m, prefix, "q.bias", c->heads * c->dk);
+    if (c->biases & ATTN_BIAS_K)
+        a.k.bias = add_vector(m, prefix, "k.bias", c->kv_heads * c->dk);
+    if (c->biases & ATTN_BIAS_V)
+        a.v.bias = add_vector(m, prefix, "v.bias", c->kv_heads * c->dv);
     a.out = add_linear(m, prefix, "out", c->d, c->heads * c->dv, c->biases & ATTN_BIAS_OUT);
     if (c->qk_norm == ATTN_QK_RMS || layer_norm) {
         a.q_norm = add_norm(m, prefix, "q_norm", c->dk, layer_norm);
@@ -187,6 +195,25 @@ static void list_tensors(attn_model *m)
     if (m->decoder.present)
         add_half(m, &m->decoder, "decoder", m->encoder.present);
     add_output(m);
+}
+
+/* One tensor ends where the next begins; or neither is there. */
+static bool adjacent(const attn_model *m, int first, int second)
+{
+    if (first < 0 || second < 0)
+        return first < 0 && second < 0;
+    return m->param[first].offset + m->param[first].count == m->param[second].offset;
+}
+
+bool attn__joins(const attn_model *m, const attn__attention *a, bool cross)
+{
+    const attn_model_config *c = &m->config;
+
+    /* attn_backward wants views that lie side by side in rows to have the same strides */
+    return c->dk == c->dv && (c->kv_heads > 1 || c->heads == 1) && !c->qk_norm &&
+           !c->qk_temperature && c->score == ATTN_SCORE_DOT &&
+           adjacent(m, a->k.weight, a->v.weight) && adjacent(m, a->k.bias, a->v.bias) &&
+           (cross || (adjacent(m, a->q.weight, a->k.weight) && adjacent(m, a->q.bias, a->k.bias)));
 }
 
 /* --- Life ----------------------------------------------------------------------------------- */

@@ -50,6 +50,10 @@ struct attn_model {
     int output, output_bias;
 };
 
+/* Whether queries, keys and values of one input (cross: keys and values) are rows of one matrix,
+ * and nothing is done to them on their own. */
+bool attn__joins(const attn_model *m, const attn__attention *a, bool cross);
+
 /* A model whose parameters are all zero. *out is set on success only. */
 attn_status attn__create(const attn_ctx *ctx, const attn_model_config *config, attn_model **out,
                          attn_error *err);

@@ -5,6 +5,8 @@
 #include "src/nn/layers.h"
 #include "src/nn/model.h"
 
+typedef struct attn__run attn__run;
+
 /* A sublayer's norm. y: pre, what the sublayer reads (post: not there); sum: post, what is normed.
  */
 typedef struct attn__norm_state {
@@ -12,9 +14,21 @@ typedef struct attn__norm_state {
     void *mean, *rstd; /* one of each row */
 } attn__norm_state;
 
+/* Queries, keys and values, or their gradients, [row][head][width]; rows lie so many elements
+ * apart: what one matrix product makes lies side by side. */
+typedef struct attn__heads {
+    void *q, *k, *v;
+    ptrdiff_t q_row, k_row, v_row;
+} attn__heads;
+
+/* In memory of attn__heads_size elements. */
+attn__heads attn__place_heads(const attn__run *r, void *memory, size_t rows, size_t keys,
+                              bool joined, bool cross);
+size_t attn__heads_size(const attn_model_config *c, size_t rows, size_t keys);
+
 typedef struct attn__attend_state {
     attn__norm_state norm;
-    void *q, *k, *v;     /* as attention reads them, [rows][heads][width] */
+    void *heads;         /* as attention reads them */
     void *raw_q, *raw_k; /* before their norms, or NULL */
     void *q_mean, *q_rstd, *k_mean, *k_rstd;
     void *even_q; /* q before the temperature, or NULL */
@@ -59,7 +73,7 @@ typedef struct attn__side {
     void *hidden, *mean, *rstd;
 } attn__side;
 
-typedef struct attn__run {
+struct attn__run {
     const attn_model *model;
     const attn_ctx *ctx;
     const attn_batch *batch;
@@ -73,15 +87,15 @@ typedef struct attn__run {
     attn__side encoder, decoder;
 
     /* Scratch, of the longer side. */
-    void *rest;                /* [rows][d] */
-    void *g, *da, *dy;         /* [rows][d], backward */
-    void *dmemory;             /* [encoder rows][d] */
-    void *dout, *dq, *dk, *dv; /* heads */
-    void *dh, *dgate;          /* [rows][ff] */
-    void *work;                /* of products and attention */
+    void *rest;          /* [rows][d] */
+    void *g, *da, *dy;   /* [rows][d], backward */
+    void *dmemory;       /* [encoder rows][d] */
+    void *dout, *dheads; /* by what attention gives, and by what it reads */
+    void *dh, *dgate;    /* [rows][ff] */
+    void *work;          /* of products and attention */
     size_t work_size;
     char *gradients; /* backward: the caller's block */
-} attn__run;
+};
 
 /* Sites of dropout in a block: after self-attention, after cross-attention, within and after the
  * feed-forward layer. Site 0 of a stack is that of the embedding. */
@@ -103,13 +117,14 @@ attn_view attn__matrix_view(const attn__run *r, const void *data, size_t rows, s
 attn__rows attn__dense(void *data, size_t cols);
 attn__shape attn__shape_of(const attn__run *r, size_t rows, size_t n);
 
-/* out = act(x W^T + b) + residual, x [rows, in]; out may be residual. */
-attn_status attn__linear_forward(const attn__run *r, attn__linear l, const void *x, size_t rows,
-                                 attn_activation activation, const void *residual, void *out,
-                                 attn_error *err);
+/* out = act(x W^T + b) + residual, x [rows, in]; out may be residual. `outs`: rows of W, more than
+ * its own where others join it; 0: its own. */
+attn_status attn__linear_forward(const attn__run *r, attn__linear l, size_t outs, const void *x,
+                                 size_t rows, attn_activation activation, const void *residual,
+                                 void *out, attn_error *err);
 /* dW += dout^T x, db += sum dout, dx = factor * dout W + add. dx NULL: not wanted; add may be NULL
  * or dx. */
-attn_status attn__linear_backward(const attn__run *r, attn__linear l, const void *x,
+attn_status attn__linear_backward(const attn__run *r, attn__linear l, size_t outs, const void *x,
                                   const void *dout, size_t rows, double factor, const void *add,
                                   void *dx, attn_error *err);
 

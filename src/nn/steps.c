@@ -56,14 +56,18 @@ static attn_status product(const attn__run *r, attn_gemm_args *g, attn_error *er
     return attn_gemm(r->ctx, g, err);
 }
 
-attn_status attn__linear_forward(const attn__run *r, attn__linear l, const void *x, size_t rows,
-                                 attn_activation activation, const void *residual, void *out,
-                                 attn_error *err)
+attn_status attn__linear_forward(const attn__run *r, attn__linear l, size_t outs, const void *x,
+                                 size_t rows, attn_activation activation, const void *residual,
+                                 void *out, attn_error *err)
 {
     attn_gemm_args g = ATTN_GEMM_ARGS_INIT;
 
     g.w = attn__tensor_view(r, l.weight, false);
     g.bias = attn__tensor_view(r, l.bias, false);
+    if (outs)
+        g.w.size[2] = (int64_t)outs;
+    if (outs && l.bias >= 0)
+        g.bias.size[3] = (int64_t)outs;
     g.a = attn__matrix_view(r, x, rows, (size_t)g.w.size[3]);
     g.out = attn__matrix_view(r, out, rows, (size_t)g.w.size[2]);
     if (residual)
@@ -72,13 +76,13 @@ attn_status attn__linear_forward(const attn__run *r, attn__linear l, const void 
     return product(r, &g, err);
 }
 
-attn_status attn__linear_backward(const attn__run *r, attn__linear l, const void *x,
+attn_status attn__linear_backward(const attn__run *r, attn__linear l, size_t outs, const void *x,
                                   const void *dout, size_t rows, double factor, const void *add,
                                   void *dx, attn_error *err)
 {
     attn_gemm_args g = ATTN_GEMM_ARGS_INIT;
     attn_view w = attn__tensor_view(r, l.weight, false);
-    size_t out = (size_t)w.size[2], in = (size_t)w.size[3];
+    size_t out = outs ? outs : (size_t)w.size[2], in = (size_t)w.size[3];
     union {
         float f32;
         double f64;
@@ -86,7 +90,10 @@ attn_status attn__linear_backward(const attn__run *r, attn__linear l, const void
 
     g.a = attn_view_transposed(attn__matrix_view(r, dout, rows, out));
     g.w = attn_view_transposed(attn__matrix_view(r, x, rows, in));
-    g.out = g.residual = attn__tensor_view(r, l.weight, true);
+    w.size[2] = (int64_t)out;
+    g.out = w;
+    g.out.data = attn__tensor(r, l.weight, true);
+    g.residual = g.out;
     TRY(product(r, &g, err));
     if (l.bias >= 0) {
         attn__shape shape = attn__shape_of(r, rows, out);

@@ -47,6 +47,7 @@ CASES = {
     "cosine": dict(positions=NONE, qk_norm=QK_L2, qk_temperature=1, final_norm=YES, biases=ALL),
     "qk_layer": dict(positions=ROTARY, qk_norm=QK_LAYER, place=PRE, final_norm=NO, biases=3,
                      gated=1, activation=RELU),
+    "joined": dict(d=16, heads=4, kv_heads=2, dk=8, biases=ALL, place=PRE),
     "additive": dict(score=1, heads=4, kv_heads=2, dk=5, biases=ALL, place=PRE),
 }
 SOURCES, TARGETS = [4, 1, 0, 6], [3, 5, 2, 1]
