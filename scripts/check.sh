@@ -34,6 +34,7 @@ tsan        ci     600    tests with threads under ThreadSanitizer
 fuzz_smoke  ci     300    20,000 runs of every fuzz target
 aarch64     ci     600    cross build; kernels and some more tests under qemu
 valgrind    full   14400  fast tier under memcheck: no error, no leak
+kills       full   600     20 training runs killed at random times end with the bits of one left alone
 mutants     full   14400  tests notice every mutant of the code
 fuzz        full   14400  1,000,000 runs of every fuzz target
 tokenizers  full   3600    ids, texts and vocabularies against tokenizers of Hugging Face
@@ -229,6 +230,11 @@ stage_mutants()
 stage_tokenizers()
 {
     stage_build && tests/tokenizers/compare.sh build --cases 300
+}
+
+stage_kills()
+{
+    stage_build && tests/train_kills.sh build/attn 20 "${ATTN_SEED:-$RANDOM}"
 }
 
 stage_million()
