@@ -433,6 +433,14 @@ static const double *weights_of(const check *c, int64_t i, const double *base)
     return base + cell_at(c->s, c->b, c->h, i, 0);
 }
 
+/* Whether number n of `all` falls into part k of `parts` of a map, or into its block k. */
+static int falls(int64_t n, int64_t all, int64_t k, int64_t parts, int64_t block, int64_t first)
+{
+    if (block == 0)
+        return n * parts / all == k;
+    return n >= first + k * block && n < first + (k + 1) * block;
+}
+
 /* Sums of the cells of map cell (r, k), or of distance bucket (r = -1) k. */
 static sum sum_cells(const check *c, int64_t r, int64_t k)
 {
@@ -449,14 +457,14 @@ static sum sum_cells(const check *c, int64_t r, int64_t k)
         const double *bound = weights_of(c, at.i, c->s->r.bound_weights);
         const unsigned char *allowed = c->s->allowed + cell_at(c->s, c->b, c->h, at.i, 0);
 
-        if (r >= 0 && at.i * m->size[2] / rows != r)
+        if (r >= 0 && !falls(at.i, rows, r, m->size[2], a->map_query_block, a->map_first_query))
             continue;
         for (int64_t j = 0; j < columns; j++) {
             int64_t d = behind(&at, j);
 
             if (!allowed[j])
                 continue;
-            if (r >= 0 ? j * m->size[3] / columns == k
+            if (r >= 0 ? falls(j, columns, k, m->size[3], a->map_key_block, a->map_first_key)
                        : d >= a->distance_edges[k] && d < a->distance_edges[k + 1])
                 add(&x, p[j], bound[j], 1);
         }

@@ -117,6 +117,14 @@ void stats_draw(stats_request *q, arena *a, rng *r, const attn_forward_args *arg
     q->ask.rows = q->rows;
     q->ask.distance_edges = q->edges;
     q->ask.logits_head = rng_int(r, 0, h - heads);
+    if (rng_chance(r, 40)) {
+        q->ask.map_query_block = rng_int(r, 1, 1 + tq / 3);
+        q->ask.map_first_query = rng_int(r, 0, rng_chance(r, 50) ? 0 : tq);
+    }
+    if (rng_chance(r, 40)) {
+        q->ask.map_key_block = rng_int(r, 1, 1 + tk / 3);
+        q->ask.map_first_key = rng_int(r, 0, rng_chance(r, 50) ? 0 : tk);
+    }
     draw_lists(q, r, tq, tk);
     draw_inputs(q, a, r, s, h, tq, tk);
     for (int i = 0; i < STATS_VIEWS; i++) {

@@ -439,6 +439,10 @@ FAULT(map_empty, b->s.map_max = bed_view(b, ATTN_F32, 2, 0, 4))
 FAULT(map_huge, b->s.map_max = bed_view(b, ATTN_F32, 2, 1, 32769))
 FAULT(mean_alone, b->s.map_mean = bed_view(b, ATTN_F32, 2, 3, 4))
 FAULT(count_float, b->s.map_count = bed_view(b, ATTN_F32, 2, 3, 4))
+FAULT(map_alone, b->s.map_max = bed_view(b, ATTN_F32, 2, 3, 4))
+FAULT(map_block, map_alone(b); b->s.map_query_block = -1)
+FAULT(map_first, map_alone(b); b->s.map_first_key = 3)
+FAULT(map_far, map_alone(b); b->s.map_key_block = 2; b->s.map_first_key = -1)
 FAULT(logit_heads, b->s.logits = bed_view(b, ATTN_F32, 2, 20, 30); b->s.logits_head = 1)
 FAULT(logit_int, b->s.raw_logits = bed_view(b, ATTN_I32, 2, 20, 30))
 FAULT(over_out, b->s.key_mass = bed_view(b, ATTN_F32, 2, 1, 30); b->s.key_mass.data = b->a.out.data)
@@ -495,6 +499,9 @@ static void errors(void **state)
         {"map_max", SHAPE, map_huge},
         {"map_count", ARGUMENT, mean_alone},
         {"map_count", ARGUMENT, count_float},
+        {"map_query_block", ARGUMENT, map_block},
+        {"map_first_key", ARGUMENT, map_first},
+        {"map_first_key", ARGUMENT, map_far},
         {"logits", SHAPE, logit_heads},
         {"raw_logits", ARGUMENT, logit_int},
         {"key_mass", ARGUMENT, over_out},

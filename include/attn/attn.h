@@ -341,9 +341,9 @@ typedef struct attn_partial {
  * B counts the segments of a packed batch, but views "as lse" are [1, H, total rows, ...] then.
  * Tk is the longest sequence's, as for `weights`, and keys are numbered as its columns: key rows of
  * the buffer, of a segment or, decoding, from the oldest held. Numbers are written as f32 or f64
- * whatever the inputs, key numbers and counts as i32 or i64. Row i of a sequence of T rows falls
- * into map row i R / T, rounded down; likewise column j of its own T columns (the segment's, the
- * cache's length, else Tk) into map column j C / T.
+ * whatever the inputs, key numbers and counts as i32 or i64. Unless blocks are given, row i of a
+ * sequence of T rows falls into map row i R / T, rounded down; likewise column j of its own T
+ * columns (the segment's, the cache's length, else Tk) into map column j C / T.
  *
  * Rows without keys have weights of +0, entropy 0, peak 0 and keys -1; rows whose lse is NaN have
  * NaN, and keys -1, and make NaN what they enter: the mass of keys they attend, their map cells.
@@ -383,8 +383,12 @@ typedef struct attn_stats {
     attn_view distance_mass; /* [B, H, 1, n]: sum of P over the cells whose pos_q - pos_k is */
     const int64_t *distance_edges; /* [n + 1], ascending: from edges[c] on and below edges[c + 1] */
 
-    /* Over the cells that fall into a cell of the map; R and C up to 32768: */
-    attn_view map_sum;   /* [B, H, R, C]: sum of P, */
+    /* Over the cells that fall into a cell of the map; R and C up to 32768. With blocks given, row i
+     * falls into map row (i - map_first_query) / map_query_block, rounded down, and column j
+     * likewise; what falls outside is left out. */
+    int64_t map_query_block, map_key_block; /* 0: the whole sequence, in R and C parts, see above */
+    int64_t map_first_query, map_first_key; /* 0 unless there are blocks */
+    attn_view map_sum;                      /* [B, H, R, C]: sum of P, */
     attn_view map_mean;  /* [B, H, R, C]: divided by map_count (which must be present), or 0, */
     attn_view map_max;   /* [B, H, R, C]: the largest P, */
     attn_view map_count; /* [B, H, R, C]: cells that are attended. 0 tells a masked part of the map

@@ -14,6 +14,8 @@ enum {
     BLOCK_SIZE = 1 << 19 /* bytes of queries that should stay in the L2 cache */
 };
 
+static const int64_t MOST_BLOCK = (int64_t)1 << 40; /* products with numbers of cells fit */
+
 /* --- Checks --------------------------------------------------------------------------------- */
 
 /* What a view holds, and its shape: [B, H, Tq, 1] as lse, the same with more columns, then [B, H]
@@ -170,6 +172,27 @@ static attn_status check_inputs(const attn__problem *p, attn_error *err)
     return ATTN_OK;
 }
 
+static attn_status check_blocks(const attn_stats *s, attn_error *err)
+{
+    const struct {
+        int64_t block, first;
+        const char *name, *first_name;
+    } side[] = {
+        {s->map_query_block, s->map_first_query, "stats.map_query_block", "stats.map_first_query"},
+        {s->map_key_block, s->map_first_key, "stats.map_key_block", "stats.map_first_key"}};
+
+    for (int i = 0; i < 2; i++) {
+        if (side[i].block < 0 || side[i].block > MOST_BLOCK)
+            return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: %lld, expected 0 to 2^40", side[i].name,
+                              (long long)side[i].block);
+        if (side[i].first < 0 || side[i].first > MOST_BLOCK ||
+            (side[i].first > 0 && side[i].block == 0))
+            return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: %lld, expected 0 to 2^40, 0 without %s",
+                              side[i].first_name, (long long)side[i].first, side[i].name);
+    }
+    return ATTN_OK;
+}
+
 static attn_status check_sides(const attn__problem *p, attn_error *err)
 {
     const attn_stats *s = &p->stats;
@@ -181,6 +204,7 @@ static attn_status check_sides(const attn__problem *p, attn_error *err)
         for (int j = 0; j <= i; j++)
             for (int axis = 2; axis < 4; axis++)
                 TRY(check_alike(map[i], name[i], map[j], name[j], axis, MOST_CELLS, err));
+    TRY(check_blocks(s, err));
     if (attn__present(&s->map_mean) && !attn__present(&s->map_count))
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "stats.map_mean: needs stats.map_count");
     TRY(check_alike(&s->top_weight, "stats.top_weight", &s->top_key, "stats.top_key", 3,
@@ -333,6 +357,8 @@ size_t attn__map_rows(const attn__problem *p)
     for (int i = 0; i < 4; i++)
         if (attn__present(map[i]))
             rows = (size_t)map[i]->size[2];
+    if (s->map_query_block > 0)
+        rows += 2; /* rows before the map and past it */
     return rows < block ? rows : block;
 }
 

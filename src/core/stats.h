@@ -54,6 +54,33 @@ attn_status attn__check_stats_overlap(const attn__problem *p, const attn_view *c
 size_t attn__stats_items(const void *stats, size_t head);
 attn__stats_item attn__stats_find(const attn__problem *p, const attn__item *item);
 
+/* One side of a map: into which of `cells` numbers from 0 to all - 1 fall. */
+typedef struct attn__map_side {
+    int64_t cells, all;
+    int64_t first, block; /* block 0: all of them in `cells` parts */
+} attn__map_side;
+
+/* The cell of a number; -1: none. */
+static inline int64_t attn__map_cell(const attn__map_side *side, int64_t number)
+{
+    int64_t cell;
+
+    if (side->block == 0)
+        return number * side->cells / side->all;
+    if (number < side->first)
+        return -1;
+    cell = (number - side->first) / side->block;
+    return cell < side->cells ? cell : -1;
+}
+
+/* The first number past a cell; of cell -1 the first number of all cells. */
+static inline int64_t attn__map_end(const attn__map_side *side, int64_t cell)
+{
+    if (side->block == 0)
+        return ((cell + 1) * side->all + side->cells - 1) / side->cells;
+    return side->first + (cell + 1) * side->block;
+}
+
 /* Columns of a sequence as maps count them, and the most rows a block of the sweep has. */
 int64_t attn__map_columns(const attn__problem *p, size_t sequence);
 size_t attn__stats_block(const attn__problem *p);

@@ -21,7 +21,7 @@ typedef struct E(stats_work) {
     /* Of each row of the block. */
     REAL *max, *factor;
     int64_t *chosen;  /* its place in ask->rows, or -1 */
-    int64_t *map_row; /* that it falls into, */
+    int64_t *map_row; /* that it falls into, -1: none, */
     size_t *slot;     /* and where its cells are in `map` */
     double *weight, *one;
     double *distance, *first_mass, *previous_mass;
@@ -36,9 +36,8 @@ typedef struct E(stats_work) {
     double *key_mass; /* [heads][tiles * 64] */
     double *buckets;  /* [heads][bucket_count] */
     size_t bucket_count;
-    int64_t columns; /* of the sequence, as the map counts them */
-    size_t sides[2]; /* R, C of the map; 0: none */
-    E(map_row) held; /* the item's first map row, if it is an earlier item's last one */
+    attn__map_side side[2]; /* rows and columns of the map; no cells: none */
+    E(map_row) held;        /* the item's first map row, if it is an earlier item's last one */
     bool has_held;
     E(map_row) * map; /* those that the block's rows fall into, in order, */
     size_t map_used;  /* so many */
@@ -63,13 +62,14 @@ static void E(read_request)(E(stats_work) * s, const attn__problem *p)
     s->classes = (size_t)ask->class_mass.size[3];
     s->top_size = (size_t)(attn__present(&ask->top_key) ? ask->top_key : ask->top_weight).size[3];
     s->bucket_count = attn__present(&ask->distance_mass) ? (size_t)ask->distance_mass.size[3] : 0;
-    s->sides[0] = s->sides[1] = 0;
+    s->side[0] = (attn__map_side){.block = ask->map_query_block, .first = ask->map_first_query};
+    s->side[1] = (attn__map_side){.block = ask->map_key_block, .first = ask->map_first_key};
     for (int i = 0; i < 4; i++)
         if (attn__present(map[i])) {
-            s->sides[0] = (size_t)map[i]->size[2];
-            s->sides[1] = (size_t)map[i]->size[3];
+            s->side[0].cells = map[i]->size[2];
+            s->side[1].cells = map[i]->size[3];
         }
-    s->weighs = s->classes > 0 || s->bucket_count > 0 || s->sides[1] > 0 ||
+    s->weighs = s->classes > 0 || s->bucket_count > 0 || s->side[1].cells > 0 ||
                 attn__present(&ask->distance) || attn__present(&ask->first_mass) ||
                 attn__present(&ask->previous_mass) || attn__present(&ask->key_mass) ||
                 attn__present(&ask->row_weights);
@@ -120,18 +120,18 @@ static size_t E(cut_stats)(E(stats_work) * s, const attn__problem *p, const attn
     s->top_key = attn__cut(base, &at, rows * s->top_size * sizeof *s->top_key);
     s->top_count = attn__cut(base, &at, rows * sizeof *s->top_count);
 
-    heads = s->sides[1] > 0 ? 1 : p->group; /* stats.c: joins_heads */
+    heads = s->side[1].cells > 0 ? 1 : p->group; /* stats.c: joins_heads */
     s->key_mass = attn__cut(
         base, &at,
         attn__present(&ask->key_mass) ? heads * l->tiles * attn__tile * sizeof *s->key_mass : 0);
     s->buckets = attn__cut(base, &at, heads * s->bucket_count * sizeof *s->buckets);
     map_rows = attn__map_rows(p);
     s->map = attn__cut(base, &at, map_rows * sizeof *s->map);
-    E(cut_map_row)(&s->held, base, &at, s->sides[1]);
+    E(cut_map_row)(&s->held, base, &at, (size_t)s->side[1].cells);
     for (size_t i = 0; i < map_rows; i++) {
         E(map_row) row;
 
-        E(cut_map_row)(&row, base, &at, s->sides[1]);
+        E(cut_map_row)(&row, base, &at, (size_t)s->side[1].cells);
         if (base)
             s->map[i] = row;
     }
@@ -186,7 +186,7 @@ static void E(start_row)(E(stats_work) * s, size_t r)
     s->max[r] = ((const REAL *)s->job->max)[index];
     s->factor[r] = ((const REAL *)s->job->factor)[index];
     s->chosen[r] = attn__present(&s->ask->row_weights) ? E(place_of_row)(s->ask, w->row[r]) : -1;
-    s->map_row[r] = s->sides[0] ? w->row[r] * (int64_t)s->sides[0] / w->seq.rows : 0;
+    s->map_row[r] = s->side[0].cells > 0 ? attn__map_cell(&s->side[0], w->row[r]) : 0;
     s->weight[r] = attn__present(weight)
                        ? attn__read(weight, (int64_t)w->b, (int64_t)w->head[r], w->row[r])
                        : 1;
@@ -286,7 +286,7 @@ static void E(begin_map)(E(stats_work) * s)
 
             m->number = s->map_row[r];
             if (s->map_used > kept)
-                E(clear_map_row)(m, s->sides[1]);
+                E(clear_map_row)(m, (size_t)s->side[1].cells);
         }
         s->slot[r] = s->map_used - 1;
     }
@@ -297,7 +297,7 @@ static void E(add_map_row)(const E(stats_work) * s, const E(map_row) * m)
     const attn_stats *ask = s->ask;
     int64_t b = (int64_t)s->w.b, h = (int64_t)s->item.head, row = m->number;
 
-    for (int64_t c = 0; c < (int64_t)s->sides[1]; c++) {
+    for (int64_t c = 0; row >= 0 && c < s->side[1].cells; c++) {
         if (m->count[c] == 0)
             continue;
         if (attn__present(&ask->map_sum))
@@ -311,12 +311,10 @@ static void E(add_map_row)(const E(stats_work) * s, const E(map_row) * m)
     }
 }
 
-/* Map row of query row i; none outside the sequence. */
+/* Map row of query row i; none of them outside the sequence. */
 static int64_t E(map_row_of)(const E(stats_work) * s, int64_t i)
 {
-    int64_t rows = s->w.seq.rows;
-
-    return i < 0 || i >= rows ? -1 : i * (int64_t)s->sides[0] / rows;
+    return i < 0 || i >= s->w.seq.rows ? -2 : attn__map_cell(&s->side[0], i);
 }
 
 /* Map rows that are complete go out; one that is shared with an earlier item waits for its turn,
@@ -369,11 +367,13 @@ static void E(add_to_map)(E(stats_work) * s, size_t r0, const REAL *p, const uin
 {
     const E(tile) *t = &s->w.tile;
     const E(map_row) *m = &s->map[s->slot[r0]];
-    int64_t column = s->w.seq.column + t->pos - s->w.seq.k_pos, cells = (int64_t)s->sides[1];
+    int64_t column = s->w.seq.column + t->pos - s->w.seq.k_pos;
     double sum[attn__tile] = {0};
     REAL max[attn__tile];
     uint64_t all = ~(uint64_t)0, any = 0;
 
+    if (m->number < 0)
+        return;
     s->k->add_columns(sum, p, n, c0, c1, s->one);
     s->k->max_columns(max, p, n, c0, c1);
     for (size_t r = 0; r < n; r++) {
@@ -386,10 +386,14 @@ static void E(add_to_map)(E(stats_work) * s, size_t r0, const REAL *p, const uin
     if (!any)
         return;
     for (int from = lowest(any), end = highest(any) + 1, to; from < end; from = to) {
-        int64_t cell = (column + from) * cells / s->columns;
-        int64_t next = ((cell + 1) * s->columns + cells - 1) / cells - column;
+        int64_t cell = attn__map_cell(&s->side[1], column + from);
+        int64_t next = attn__map_end(&s->side[1], cell) - column;
 
+        if (cell < 0 && next <= from) /* past the map */
+            break;
         to = next < end ? (int)next : end;
+        if (cell < 0)
+            continue;
         for (int c = from; c < to; c++) {
             m->sum[cell] += sum[c];
             if (!(max[c] <= m->max[cell]) && m->max[cell] == m->max[cell])
@@ -568,7 +572,7 @@ static void E(add_to_columns)(E(stats_work) * s, size_t g, size_t mr, const uint
             n++;
         if (attn__present(&s->ask->key_mass))
             s->k->add_columns(mass + (w->tile.pos - s->base), p, n, c0, c1, s->weight + g + r);
-        if (s->sides[1] > 0)
+        if (s->side[1].cells > 0)
             E(add_to_map)(s, g + r, p, allow + r, n, c0, c1);
     }
 }
@@ -626,7 +630,7 @@ static void E(stats_block)(E(stats_work) * s, size_t at, size_t rows)
     E(load_item_rows)(s);
     for (size_t r = 0; r < rows; r++)
         E(start_row)(s, r);
-    if (s->sides[1] > 0)
+    if (s->side[1].cells > 0)
         E(begin_map)(s);
     E(visible_splits)(w, &first, &last);
     first *= attn__split / attn__tile;
@@ -646,7 +650,7 @@ static void E(stats_block)(E(stats_work) * s, size_t at, size_t rows)
         }
     }
     E(write_block)(s);
-    if (s->sides[1] > 0)
+    if (s->side[1].cells > 0)
         E(end_map)(s);
 }
 
@@ -667,7 +671,7 @@ static void E(add_item)(const E(stats_work) * s)
             attn__add_to(&ask->distance_mass, b, h, 0, (int64_t)c,
                          s->buckets[n * s->bucket_count + c]);
     }
-    if (s->sides[1] > 0)
+    if (s->side[1].cells > 0)
         E(finish_map)(s);
 }
 
@@ -681,7 +685,8 @@ static void E(stats_item)(E(stats_work) * s)
     attn__get_sequence(w->p, w->b, &w->seq);
     w->first_tile = w->seq.k_pos / attn__tile;
     s->base = w->first_tile * attn__tile;
-    s->columns = attn__map_columns(w->p, w->b);
+    s->side[0].all = w->seq.rows;
+    s->side[1].all = attn__map_columns(w->p, w->b);
     s->has_held = s->carries = false;
     block = attn__stats_block(w->p);
     if (attn__present(&s->ask->key_mass))

@@ -44,3 +44,24 @@ fails show I.npy
 array ONE.npy f4 "3," 1 2 3
 fails show ONE.npy
 fails show W.npy --tensor none
+echo "--- queries and keys"
+array Q.npy f4 "1, 2, 4, 2" 1 0 0 1 1 1 0 0 2 0 0 2 1 -1 3 1
+array K.npy f4 "1, 1, 4, 2" 1 0 0 1 1 1 2 -2
+attn show Q.npy K.npy --head 1 --causal --title "head 1"
+attn show Q.npy K.npy --head 0 --cells 2 --reduce sum --title "pooled"
+attn show Q.npy K.npy --head 0 --queries 1:3 --keys 2:4 --title "part"
+attn run Q.npy K.npy K.npy -o O.npz --weights W2.npz --causal --quiet
+attn show W2.npz --head 1 --causal --title "head 1"
+attn show Q.npy K.npy --causal --stats stats.csv && cat stats.csv
+attn show Q.npy K.npy --head 1 --window 1,0 --stats stats.json && cat stats.json
+attn show Q.npy K.npy --kind distance --title distance -o distance.svg && grep -c '<path\|<polyline' distance.svg
+attn show Q.npy K.npy --kind entropy -o entropy.svg && grep -c entropy entropy.svg
+echo "--- mistakes with them"
+fails show Q.npy none.npy
+fails show Q.npy W.npy
+fails show W.npy --stats x.json
+fails show Q.npy K.npy --stats x.txt
+fails show Q.npy K.npy --rows 1,0 -o x.html --cells 2
+fails show Q.npy K.npy --layer 1
+fails show Q.npy K.npy --window 3
+fails show Q.npy K.npy --stats no/such/x.json
