@@ -1,10 +1,14 @@
 /* arrays.c: files of tensors: opened once, picked from, read element by element. */
+#define _POSIX_C_SOURCE 200809L
+
 #include "cli/arrays.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "cli/console.h"
 
@@ -115,6 +119,18 @@ const char *cli_format_name(attn_format format)
         break;
     }
     return "?";
+}
+
+int cli_check_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) : 0;
+    char *folder = cli_take(n + 2);
+
+    memcpy(folder, slash == path ? "/" : slash ? path : ".", slash && n ? n : 1);
+    if (access(folder, W_OK | X_OK) != 0)
+        return cli_error("%s: cannot write into folder '%s': %s", path, folder, strerror(errno));
+    return 0;
 }
 
 /* --- Elements ------------------------------------------------------------------------------- */

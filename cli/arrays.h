@@ -26,6 +26,10 @@ int cli_is_float(attn_type type);
 const char *cli_tensor_text(char *buffer, const attn_tensor *tensor);
 json_t *cli_shape_json(const attn_tensor *tensor);
 
+/* Whether a file can be made beside `path`, or CLI_FAILED after a message: better to fail now than
+ * after an hour of work. */
+int cli_check_folder(const char *path);
+
 /* The format a path's ending asks for; ATTN_FORMAT_AUTO if it asks for none. */
 attn_format cli_ending(const char *path);
 const char *cli_format_name(attn_format format);

@@ -3,7 +3,6 @@
 
 #include "cli/run.h"
 
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -26,19 +25,6 @@ static int file_axes(call_layout layout, int rank, int axes[4])
 
 /* --- Places --------------------------------------------------------------------------------- */
 
-/* Whether a file can be made beside `path`: better to fail now than after an hour of work. */
-static int check_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    size_t n = slash ? (size_t)(slash - path) : 0;
-    char *folder = cli_take(n + 2);
-
-    memcpy(folder, slash == path ? "/" : slash ? path : ".", slash && n ? n : 1);
-    if (access(folder, W_OK | X_OK) != 0)
-        return cli_error("%s: cannot write into folder '%s': %s", path, folder, strerror(errno));
-    return 0;
-}
-
 static int check_place(const run_job *job, int option, attn_type type)
 {
     const char *path = job->o[option].text, *flag = run_options[option].name;
@@ -57,7 +43,7 @@ static int check_place(const run_job *job, int option, attn_type type)
             return cli_usage("--%s: '%s' is already the file of '%s', and .npy holds one array; "
                              "name another file, or use .npz or .safetensors",
                              flag, path, job->outputs[i].tensor.name);
-    return check_folder(path);
+    return cli_check_folder(path);
 }
 
 /* --- Arrays --------------------------------------------------------------------------------- */

@@ -209,6 +209,8 @@ static int show(show_job *job, char **paths, size_t count)
     const attn_tensor *tensor;
     int code;
 
+    if (!cli_open(paths[0]))
+        return CLI_FAILED;
     if (show_is_call(job, paths, count)) {
         code = show_call(job, paths, count);
     } else {
