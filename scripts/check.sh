@@ -152,7 +152,7 @@ stage_tsan()
     scripts/build.sh tsan $werror &&
         ATTN_TEST_ARGS="--set $(widest_set)" ATTN_TEST_CASES="--cases 500" \
             "${fixed[@]}" scripts/test.sh build-tsan \
-            -R '^test_(bits|bits_host|cache|ctx|contract|(backward_)?differential|gemm|io)$'
+            -R '^test_(bits|bits_host|cache|ctx|contract|(backward_)?differential|gemm|io|text)$'
 }
 
 # Runs every fuzz target $1 times, from its seeds in tests/fuzz/corpus/NAME.

@@ -318,12 +318,41 @@ static void patterns_that_run_away_are_stopped(void **state)
     }
 }
 
+/* A token of a space that takes the spaces behind it: each match would walk all of them. */
+static void tokens_of_spaces_take_no_longer(void **state)
+{
+    static const char json[] = ADDED("{\"id\":3,\"content\":\" \",\"rstrip\":true}");
+    const size_t size = 400000;
+    char *text = malloc(size);
+    attn_text_encoder *e = NULL;
+    attn_tokenizer *t = NULL;
+    attn_error err;
+    const int32_t *ids;
+    size_t count;
+    clock_t start = clock();
+
+    (void)state;
+    assert_non_null(text);
+    memset(text, ' ', size);
+    CHECK_MSG(open_text(json, sizeof json - 1, &t, &err) == ATTN_OK, "%s", err.text);
+    CHECK(attn_text_encoder_create(t, &e, NULL) == ATTN_OK);
+    text[size - 1] = 'a';
+    CHECK(attn_text_encode(e, text, size, 0, &ids, &count, NULL) == ATTN_OK && count > 2);
+    text[size - 2] = text[0] = 'a'; /* an odd number of spaces: the last is alone */
+    CHECK(attn_text_encode(e, text, size, 0, &ids, &count, NULL) == ATTN_OK && count > 2);
+    CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 5);
+    attn_text_encoder_destroy(e);
+    attn_tokenizer_close(t);
+    free(text);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case tests[] = {
         {"each_broken_rule_is_named", each_broken_rule_is_named, 0},
         {"sizes_are_limited", sizes_are_limited, 0},
         {"damaged_files_are_refused_or_work", damaged_files_are_refused_or_work, 0},
+        {"tokens_of_spaces_take_no_longer", tokens_of_spaces_take_no_longer, 0},
         {"patterns_that_run_away_are_stopped", patterns_that_run_away_are_stopped, 0},
     };
 

@@ -83,9 +83,10 @@ static attn_status stands_alone(const attn_tokenizer *t, attn__work *w, const ch
     return ATTN_OK;
 }
 
-/* White space around a match that belongs to it; `done`: where the last one ended. */
+/* White space around a match that belongs to it; `done`: where the last one ended. `space` is white
+ * space known from earlier calls, so that a token of spaces does not walk the same ones each time. */
 static void widen(const attn__added *token, const char *text, size_t size, size_t done,
-                  size_t *start, size_t *end)
+                  size_t space[2], size_t *start, size_t *end)
 {
     const unsigned char *s = (const unsigned char *)text;
     uint32_t code;
@@ -99,11 +100,15 @@ static void widen(const attn__added *token, const char *text, size_t size, size_
             break;
         *start -= n;
     }
+    if (token->right && (*end < space[0] || *end > space[1]))
+        space[0] = space[1] = *end;
+    else if (token->right)
+        *end = space[1];
     while (token->right && *end < size) {
         n = attn__utf8_get(s + *end, size - *end, &code);
         if (!attn__is_space(code))
             break;
-        *end += n;
+        space[1] = *end += n;
     }
 }
 
@@ -122,7 +127,7 @@ attn_status attn__cut_added(const attn_tokenizer *t, const attn__tree *tree, att
                             bool specials, attn_error *err)
 {
     const attn__added *added = t->added.data;
-    size_t done = 0, next, end = 0;
+    size_t done = 0, next, end = 0, space[2] = {0, 0};
 
     for (size_t at = 0; tree->any && at < size; at = next) {
         attn__span span = {0, 0, ATTN__NONE, false, false, false};
@@ -141,7 +146,7 @@ attn_status attn__cut_added(const attn_tokenizer *t, const attn__tree *tree, att
             TRY(stands_alone(t, w, text, size, start, end, &taken, err));
         if (!taken)
             continue;
-        widen(&added[place], text, size, done, &start, &end);
+        widen(&added[place], text, size, done, space, &start, &end);
         if (start > done)
             TRY(add_text(w, base, done, start, like, err));
         span.id = added[place].id;

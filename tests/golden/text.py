@@ -27,6 +27,7 @@ TEXTS = [
     "각 \u1100\u1161\u11a8", "शब्द שָׁלוֹם العربية", "\u0000\u0001\ufffd\ue000\U0010ffff", "▁Ġ<0x41>", "a" * 70,
     "x\u0345\u0301\u0323y", "\u180e\u0085\u2028\u3000|", "the licence the license, the text.", "\r\n\r\n\t",
     "word", "swordfish word.", "HELLO Hello hello", "Å K ℵ", "\U00011938\U00011935\U00011930\u1df6\u0301",
+    "aaaaaaa|aaa|abab|a", "ab" * 20 + "a" * 33 + "b" + "ba" * 9, "aab" * 30, "a" * 31 + "|" + "a" * 30, "xabc" * 10, "xabc|abc",
 ]
 
 
@@ -50,6 +51,17 @@ def suffixed(words):
     t.decoder = D.BPEDecoder("</w>")
     t.add_special_tokens(["<s>", "</s>"])
     t.add_tokens([AddedToken("[X]", lstrip=True, rstrip=True), AddedToken("word", single_word=True)])
+    return t
+
+
+def overlapping():
+    """Merges that compete for the same characters, and a mark for the first word only."""
+    pieces = ["<unk>", "a", "b", "c", "x", "\u2581", "aa", "aaaa", "ab", "ba", "aba", "bc", "xa", "abc"]
+    merges = [("b", "c"), ("a", "b"), ("x", "a"), ("a", "bc"), ("a", "a"), ("aa", "aa"), ("b", "a"),
+              ("ab", "a")]
+    t = Tokenizer(models.BPE({p: i for i, p in enumerate(pieces)}, merges, unk_token="<unk>"))
+    t.pre_tokenizer = P.Sequence([P.Split("|", "removed"), P.Metaspace(prepend_scheme="first")])
+    t.decoder = D.Metaspace()
     return t
 
 
@@ -91,6 +103,7 @@ def make(r):
         models.BPE(unk_token="<unk>"), size=200, normalizer=N.NFKC(), pre_tokenizer=P.Metaspace(),
         decoder=D.Metaspace()))
     yield "suffix", suffixed(words)
+    yield "runs", overlapping()
 
 
 PROBED = [
