@@ -84,7 +84,7 @@ static attn_status stands_alone(const attn_tokenizer *t, attn__work *w, const ch
 }
 
 /* White space around a match that belongs to it; `done`: where the last one ended. `space` is white
- * space known from earlier calls, so that a token of spaces does not walk the same ones each time. */
+ * space known from earlier calls: a token of spaces shall not walk the same ones each time. */
 static void widen(const attn__added *token, const char *text, size_t size, size_t done,
                   size_t space[2], size_t *start, size_t *end)
 {
