@@ -99,15 +99,15 @@ enum {
     ATTN_ENCODE_FRAME = 2
 };
 
-/* A work area: buffers as large as the largest text needed, and the ids of words met before (at most
- * about 20 MB). */
+/* A work area: buffers as large as the largest text needed, and the ids of words met before (at
+ * most about 20 MB). */
 ATTN_API attn_status attn_text_encoder_create(const attn_tokenizer *tokenizer,
                                               attn_text_encoder **out, attn_error *err);
 ATTN_API void attn_text_encoder_destroy(attn_text_encoder *encoder);
 
 /* Ids of `size` bytes of text, at most 1 GB. *ids belong to the encoder and stay until it is used
- * again. Time grows with size * log(size) at most (patterns apart), memory with size. Errors: ATTN_E_ARGUMENT,
- * ATTN_E_MEMORY, and ATTN_E_FORMAT when a pattern takes too many steps. */
+ * again. Time grows with size * log(size) at most (patterns apart), memory with size. Errors:
+ * ATTN_E_ARGUMENT, ATTN_E_MEMORY, and ATTN_E_FORMAT when a pattern takes too many steps. */
 ATTN_API attn_status attn_text_encode(attn_text_encoder *encoder, const char *text, size_t size,
                                       unsigned flags, const int32_t **ids, size_t *count,
                                       attn_error *err);
