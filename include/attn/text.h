@@ -26,13 +26,14 @@
  * Text is UTF-8 of any kind, unassigned code points included. Bytes that are not UTF-8 are kept
  * where the vocabulary has bytes (ByteLevel, byte_fallback): a ByteLevel tokenizer without
  * normalizer and add_prefix_space gives back any string of bytes. Elsewhere they are unknown.
- * Unicode: utf8proc's and PCRE2's tables; characters newer than theirs may be classified
- * differently than elsewhere.
+ *
+ * Characters are classified as in Hugging Face's tokenizers, which for normal forms and marks know
+ * Unicode 9, for punctuation Unicode 8; those that Unicode 14 does not assign may differ.
  *
  * An attn_tokenizer does not change, and any number of threads may use it. Encoders and decoders
  * are the work areas of one thread each, and end before their tokenizer. A context is only needed
- * for allocator and progress; NULL is fine; it outlives what is made with it. jansson and PCRE2's
- * compiler of machine code allocate for themselves.
+ * for allocator and progress; NULL is fine; it outlives what is made with it. jansson, and
+ * PCRE2 for the machine code it makes of patterns, allocate for themselves.
  */
 #ifndef ATTN_TEXT_H
 #define ATTN_TEXT_H

@@ -57,13 +57,14 @@ static void put_escaped(writer *w, const char *text, size_t size)
     for (size_t i = 0; i < size && !w->full; i++) {
         unsigned char c = (unsigned char)text[i];
         char escaped[8];
-        if (c == '"' || c == '\\')
+        if (c == '"' || c == '\\') {
             put(w, c == '"' ? "\\\"" : "\\\\");
-        else if (c < 0x20) {
+        } else if (c < 0x20) {
             snprintf(escaped, sizeof escaped, "\\u%04x", (unsigned)c);
             put(w, escaped);
-        } else
+        } else {
             w->full = !attn__buffer_put(&w->out, text + i, 1);
+        }
     }
 }
 
@@ -239,9 +240,6 @@ static attn_status take_options(attn_vocab *v, const attn_vocab_options *given, 
 
 static attn_status prepare(attn_vocab *v, const attn_vocab_options *options, attn_error *err)
 {
-    attn_error inner = {ATTN_OK, 0, ""};
-    attn_status st;
-
     TRY(take_options(v, options, err));
     if (v->options.pattern) {
         size_t size = strlen(v->options.pattern);
@@ -254,9 +252,7 @@ static attn_status prepare(attn_vocab *v, const attn_vocab_options *options, att
     }
     v->options.pattern = NULL; /* the caller's */
     v->options.special = NULL;
-    st = make_tokenizer(v, NULL, &v->pipeline, &inner);
-    if (st != ATTN_OK)
-        return attn__fail(err, st, 0, "%s", inner.text);
+    TRY(make_tokenizer(v, NULL, &v->pipeline, err));
     return attn__work_init(&v->work, v->ctx, err);
 }
 

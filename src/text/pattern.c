@@ -57,6 +57,7 @@ typedef struct translation {
     const char *s;
     size_t size, at;
     attn__buffer out;
+    pcre2_compile_context *context;
     bool full;       /* no memory */
     const char *why; /* refused */
 } translation;
@@ -109,7 +110,7 @@ static bool is_script(translation *t, const char *name, size_t size)
     int length = snprintf(text, sizeof text, "\\p{sc:%.*s}", (int)size, name), why = 0;
     PCRE2_SIZE at;
     pcre2_code *code =
-        pcre2_compile((PCRE2_SPTR)text, (PCRE2_SIZE)length, PCRE2_UTF, &why, &at, NULL);
+        pcre2_compile((PCRE2_SPTR)text, (PCRE2_SIZE)length, PCRE2_UTF, &why, &at, t->context);
 
     t->full = t->full || (!code && why == PCRE2_ERROR_HEAP_FAILED);
     pcre2_code_free(code);
@@ -307,21 +308,15 @@ attn_status attn__pattern_string(const attn_ctx *ctx, const char *text, size_t s
 
 /* Compiles translated text. Machine code is a gain only: without it the interpreter runs. */
 static attn_status compile(attn__pattern *p, const char *where, const attn__buffer *text,
-                           attn_error *err)
+                           pcre2_compile_context *context, attn_error *err)
 {
     const uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
-    pcre2_general_context *general = pcre2_general_context_create(take, give, &p->ctx);
-    pcre2_compile_context *context = general ? pcre2_compile_context_create(general) : NULL;
     int code = 0;
     size_t at = 0;
 
-    if (context) {
-        pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-        p->code = pcre2_compile((PCRE2_SPTR)text->data, text->size, options, &code, &at, context);
-    }
-    pcre2_compile_context_free(context);
-    pcre2_general_context_free(general);
-    if (!context || (!p->code && code == PCRE2_ERROR_HEAP_FAILED))
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    p->code = pcre2_compile((PCRE2_SPTR)text->data, text->size, options, &code, &at, context);
+    if (!p->code && code == PCRE2_ERROR_HEAP_FAILED)
         return attn__fail(err, ATTN_E_MEMORY, 0, "%s: pattern", where);
     if (!p->code) {
         PCRE2_UCHAR why[100];
@@ -333,10 +328,29 @@ static attn_status compile(attn__pattern *p, const char *where, const attn__buff
     return ATTN_OK;
 }
 
+static attn_status translate_and_compile(attn__pattern *p, const char *where,
+                                         pcre2_compile_context *context, attn_error *err)
+{
+    translation t = {.s = p->text, .size = p->size, .out = {.ctx = p->ctx}, .context = context};
+    attn_status st;
+
+    translate(&t);
+    if (t.full || !attn__buffer_room(&t.out, 1))
+        st = attn__fail(err, ATTN_E_MEMORY, 0, "%s: pattern", where);
+    else if (t.why)
+        st = attn__fail(err, ATTN_E_FORMAT, 0, "%s: pattern '%.60s' has %s, which is not supported",
+                        where, p->text, t.why);
+    else
+        st = compile(p, where, &t.out, context, err);
+    attn__buffer_free(&t.out);
+    return st;
+}
+
 attn_status attn__pattern_regex(const attn_ctx *ctx, const char *where, const char *regex,
                                 size_t size, attn__pattern **out, attn_error *err)
 {
-    translation t = {.s = regex, .size = size, .out = {.ctx = ctx}};
+    pcre2_general_context *general = NULL;
+    pcre2_compile_context *context = NULL;
     attn__pattern *p;
     attn_status st;
 
@@ -344,15 +358,16 @@ attn_status attn__pattern_regex(const attn_ctx *ctx, const char *where, const ch
     if (size > MAX_REGEX)
         return attn__fail(err, ATTN_E_FORMAT, 0, "%s: pattern over %d bytes", where, MAX_REGEX);
     p = new_pattern(ctx, regex, size);
-    translate(&t);
-    if (!p || t.full || !attn__buffer_room(&t.out, 1))
-        st = attn__fail(err, ATTN_E_MEMORY, 0, "%s: pattern", where);
-    else if (t.why)
-        st = attn__fail(err, ATTN_E_FORMAT, 0, "%s: pattern '%.60s' has %s, which is not supported",
-                        where, p->text, t.why);
+    if (p)
+        general = pcre2_general_context_create(take, give, &p->ctx);
+    if (general)
+        context = pcre2_compile_context_create(general);
+    if (context)
+        st = translate_and_compile(p, where, context, err);
     else
-        st = compile(p, where, &t.out, err);
-    attn__buffer_free(&t.out);
+        st = attn__fail(err, ATTN_E_MEMORY, 0, "%s: pattern", where);
+    pcre2_compile_context_free(context);
+    pcre2_general_context_free(general);
     if (st == ATTN_OK)
         *out = p;
     else
