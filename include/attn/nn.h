@@ -239,6 +239,67 @@ ATTN_API attn_status attn_model_load(const attn_ctx *ctx, const char *path, attn
 
 /* --- Layers --------------------------------------------------------------------------------- */
 
+/* The layers between matrix products (attn_gemm) and attention (attn_forward), for those who build
+ * their own models. Each has a struct that serves both directions; what a direction does not name
+ * is ignored. Views are [1, 1, T, n] with adjacent columns, f32 or all of them f64; vectors are [1,
+ * 1, 1, n]. Gradients of parameters are added to what is there (absent: not wanted); those of
+ * inputs are overwritten. Outputs overlap nothing but what is named. Nothing is allocated. Errors:
+ * ATTN_E_ARGUMENT, ATTN_E_SHAPE. Any number of calls may run at once on one context. */
+
+typedef struct attn_norm_args {
+    size_t struct_size;
+    attn_norm kind;
+    double eps;             /* not read by L2 */
+    int plus_one;           /* non-zero: weight + 1 in place of weight */
+    attn_view x;            /* [1, 1, T, n] */
+    attn_view weight, bias; /* [1, 1, 1, n], or absent (1, 0) */
+    attn_view mean, rstd;   /* [1, 1, 1, T]: written by forward, read by backward */
+    attn_view out;          /* forward; may be x, if no backward pass follows */
+    attn_view dout, add;    /* backward; add may be absent (0) */
+    attn_view dx;           /* add + what comes from dout; may be dout or add; or absent */
+    attn_view dweight, dbias;
+} attn_norm_args;
+#define ATTN_NORM_ARGS_INIT ATTN_INIT(attn_norm_args)
+
+/* out = norm(x), each row by itself; see attn_norm. */
+ATTN_API attn_status attn_norm_forward(const attn_ctx *ctx, const attn_norm_args *args,
+                                       attn_error *err);
+ATTN_API attn_status attn_norm_backward(const attn_ctx *ctx, const attn_norm_args *args,
+                                        attn_error *err);
+
+typedef struct attn_activation_args {
+    size_t struct_size;
+    attn_activation activation;
+    attn_view x, times; /* [1, 1, T, n]; times may be absent (1): the other half of a gate */
+    attn_view out;      /* forward; may be x, if no backward pass follows */
+    attn_view dout;
+    attn_view dx, dtimes; /* dx may be dout's or x's memory, dtimes dout's or times' (not both
+                           * dout's); dtimes is needed with times */
+} attn_activation_args;
+#define ATTN_ACTIVATION_ARGS_INIT ATTN_INIT(attn_activation_args)
+
+/* out = act(x) * times. The slope of relu at 0 is 0. */
+ATTN_API attn_status attn_activation_forward(const attn_ctx *ctx, const attn_activation_args *args,
+                                             attn_error *err);
+ATTN_API attn_status attn_activation_backward(const attn_ctx *ctx, const attn_activation_args *args,
+                                              attn_error *err);
+
+typedef struct attn_linear_args {
+    size_t struct_size;
+    attn_view x;       /* [1, 1, T, in] */
+    attn_view weight;  /* [1, 1, out, in] */
+    attn_view dout;    /* [1, 1, T, out] */
+    attn_view dx, add; /* dx = add + dout W; add may be absent (0) or dx; dx may be absent */
+    attn_view dweight; /* += dout^T x; or absent */
+    attn_view dbias;   /* [1, 1, 1, out], += sum of dout; or absent */
+} attn_linear_args;
+#define ATTN_LINEAR_ARGS_INIT ATTN_INIT(attn_linear_args)
+
+/* The way back through x W^T + b, whose way there is attn_gemm; the products allocate workspace and
+ * free it. Errors: those of attn_gemm too. */
+ATTN_API attn_status attn_linear_backward(const attn_ctx *ctx, const attn_linear_args *args,
+                                          attn_error *err);
+
 /* T5's bucket of a distance key - query: with B = buckets, halved if bidirectional (then + B for
  * keys after the query), a = |distance| (one way: 0 for keys after the query): a if a < B/2, else
  * min(B - 1, B/2 + ln(a / (B/2)) / ln(max_distance / (B/2)) * B/2). */

@@ -160,18 +160,61 @@ ATTN__INLINE void K(norm_chunk)(REAL *dw, REAL *db, const REAL *dy, ptrdiff_t dy
         K(store_part)(db, V(add)(K(load_part)(db, n), sum), n);
 }
 
+/* nv whole vectors of columns: a row's cache lines are read once, where vector after vector would
+ * read them again (rows a power of two apart share few places of the L1 cache). */
+ATTN__INLINE void K(norm_block)(int nv, bool products, REAL *dw, REAL *db, const REAL *dy,
+                                ptrdiff_t dy_stride, const REAL *x, ptrdiff_t x_stride,
+                                const REAL *mean, const REAL *rstd, size_t rows)
+{
+    VEC sum[8], product[8];
+
+    ATTN__UNROLL
+    for (int v = 0; v < nv; v++)
+        sum[v] = product[v] = V(zero)();
+    for (size_t r = 0; r < rows; r++) {
+        const REAL *from = dy + (ptrdiff_t)r * dy_stride;
+
+        ATTN__UNROLL
+        for (int v = 0; v < nv; v++) {
+            VEC g = V(load)(from + v * LANES);
+
+            sum[v] = V(add)(sum[v], g);
+            if (products) {
+                VEC y = V(sub)(V(load)(x + (ptrdiff_t)r * x_stride + v * LANES), V(set1)(mean[r]));
+                product[v] = V(fma)(g, V(mul)(y, V(set1)(rstd[r])), product[v]);
+            }
+        }
+    }
+    for (int v = 0; v < nv; v++) {
+        if (products)
+            V(store)(dw + v * LANES, V(add)(V(load)(dw + v * LANES), product[v]));
+        if (db)
+            V(store)(db + v * LANES, V(add)(V(load)(db + v * LANES), sum[v]));
+    }
+}
+
 static void K(norm_columns)(REAL *dw, REAL *db, const REAL *dy, ptrdiff_t dy_stride, const REAL *x,
                             ptrdiff_t x_stride, const REAL *mean, const REAL *rstd, size_t rows,
                             size_t n)
 {
     for (size_t from = 0; from < rows; from += attn__row_chunk) {
-        size_t some = rows - from < attn__row_chunk ? rows - from : attn__row_chunk;
+        size_t some = rows - from < attn__row_chunk ? rows - from : attn__row_chunk, c = 0;
+        const REAL *g = dy + (ptrdiff_t)from * dy_stride;
+        const REAL *y = dw ? x + (ptrdiff_t)from * x_stride : NULL;
 
-        for (size_t c = 0; c < n; c += LANES)
+        for (; !dw && c + 8 * LANES <= n; c += 8 * LANES) {
+            K(norm_block)(8, false, NULL, db + c, g + c, dy_stride, NULL, 0, NULL, NULL, some);
+        }
+        for (; dw && c + 4 * LANES <= n; c += 4 * LANES) {
+            K(norm_block)
+            (4, true, dw + c, db ? db + c : NULL, g + c, dy_stride, y + c, x_stride, mean + from,
+             rstd + from, some);
+        }
+        for (; c < n; c += LANES) {
             K(norm_chunk)
-        (dw ? dw + c : NULL, db ? db + c : NULL, dy + (ptrdiff_t)from * dy_stride + c, dy_stride,
-         dw ? x + (ptrdiff_t)from * x_stride + c : NULL, x_stride, dw ? mean + from : NULL,
-         dw ? rstd + from : NULL, some, n - c);
+            (dw ? dw + c : NULL, db ? db + c : NULL, g + c, dy_stride, dw ? y + c : NULL, x_stride,
+             dw ? mean + from : NULL, dw ? rstd + from : NULL, some, n - c);
+        }
     }
 }
 

@@ -205,16 +205,20 @@ static inline void vec_philox_round(__m256i x[4], __m256i key0, __m256i key1)
     x[3] = _mm256_blend_epi32(even0, _mm256_slli_epi64(odd0, 32), 0xaa);
 }
 
-/* All ten rounds, on sixteen lanes. */
-#define PHILOX_VECTOR
-static inline void vec_philox(uint32_t w[4][16], uint32_t key0, uint32_t key1)
+/* Bits of 64 columns, see nn_bits.h: the blocks `first` and the fifteen after it. */
+#define DROP_VECTOR
+static inline uint64_t vec_kept(uint32_t first, const uint32_t at[3], uint32_t key0, uint32_t key1,
+                                uint32_t below)
 {
+    const __m256i limit = _mm256_set1_epi32((int)below),
+                  lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     __m256i a[4], b[4];
+    uint64_t dropped = 0;
 
-    for (int i = 0; i < 4; i++) {
-        a[i] = _mm256_loadu_si256((const void *)&w[i][0]);
-        b[i] = _mm256_loadu_si256((const void *)&w[i][8]);
-    }
+    a[0] = _mm256_add_epi32(_mm256_set1_epi32((int)first), lane);
+    b[0] = _mm256_add_epi32(a[0], _mm256_set1_epi32(8));
+    for (int i = 0; i < 3; i++)
+        a[i + 1] = b[i + 1] = _mm256_set1_epi32((int)at[i]);
     for (int round = 0; round < 10; round++) {
         __m256i k0 = _mm256_set1_epi32((int)key0), k1 = _mm256_set1_epi32((int)key1);
 
@@ -223,8 +227,13 @@ static inline void vec_philox(uint32_t w[4][16], uint32_t key0, uint32_t key1)
         key0 += 0x9e3779b9u;
         key1 += 0xbb67ae85u;
     }
-    for (int i = 0; i < 4; i++) {
-        _mm256_storeu_si256((void *)&w[i][0], a[i]);
-        _mm256_storeu_si256((void *)&w[i][8], b[i]);
+    for (int i = 0; i < 4; i++) { /* 24 bits are positive either way */
+        __m256i low = _mm256_cmpgt_epi32(limit, _mm256_srli_epi32(a[i], 8));
+        __m256i high = _mm256_cmpgt_epi32(limit, _mm256_srli_epi32(b[i], 8));
+        uint64_t bits = (uint64_t)(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(low));
+
+        bits |= (uint64_t)(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(high)) << 8;
+        dropped |= bits << (16 * i);
     }
+    return ~dropped;
 }
