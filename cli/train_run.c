@@ -220,7 +220,9 @@ int train_go(train_run *run)
         code = closed;
     if (code == CLI_OK)
         code = save_model(run);
-    if (code == CLI_OK)
+    if (code == CLI_OK) {
         train_log_draw(&log, run->folder);
+        train_look(run);
+    }
     return code;
 }

@@ -133,6 +133,10 @@ typedef struct train_run {
     train_line line;
 } train_run;
 
+/* Writes FOLDER/attention.safetensors and attention.png: the decoder's attention to the source of
+ * one held-out sequence. What stands in the way is a note, not an error. */
+void train_look(train_run *run);
+
 /* From the trainer's present step to the end. Returns an exit code. */
 int train_go(train_run *run);
 
