@@ -121,7 +121,7 @@ static attn_status draw(const look_job *j, const char *path, attn_error *err)
         panels[i].layer = (int64_t)i / j->heads;
         panels[i].head = (int64_t)i % j->heads;
         panels[i].cells = attn_view_bhsd(j->weights + (int64_t)i * j->queries * j->keys, ATTN_F32,
-                                           1, 1, j->queries, j->keys);
+                                         1, 1, j->queries, j->keys);
     }
     figure.kind = ATTN_FIGURE_GRID;
     figure.title = j->batch.source ? "Attention of the decoder to the source"
