@@ -369,7 +369,7 @@ static void looks(void **state)
                                        : c.stack == ATTN_STACK_ENCODER_DECODER;
                 if (!has)
                     continue;
-                look[n] = (attn_look){kind > 0, kind == 2, layer, layer, {0}};
+                look[n] = (attn_look){kind > 0, kind == 2, layer, layer, {0}, NULL};
                 type = layer && c.type == ATTN_F64 ? ATTN_F64 : ATTN_F32;
                 look[n++].weights = view_new(
                     &s.memory, &r, type, STEP_SEGMENTS, 3,
@@ -388,6 +388,48 @@ static void looks(void **state)
         look[0].layer = 0;
         look[0].head = 2;
         CHECK(attn_model_forward(m, &s.pass, &err) == ATTN_E_ARGUMENT);
+        arena_reset(&plain.memory);
+        step_end(&s);
+        attn_model_destroy(m);
+    }
+}
+
+/* Entropies of every self-attention, without a bit of difference; ln n is the largest. */
+static void statistics(void **state)
+{
+    rng r = rng_make(test_seed(), test_index(state));
+
+    for (int i = 0; i < STEP_VARIANTS; i++) {
+        attn_model_config c = step_config(i);
+        attn_model *m = step_model(&c, 2, 9);
+        attn_look look = {c.stack != ATTN_STACK_ENCODER, 0, 1, 0, {0}, NULL};
+        attn_stats stats = ATTN_STATS_INIT;
+        result plain = {0};
+        attn_error err = {0};
+        double most = 0;
+        step s;
+
+        step_init(&s, m, &r, STEP_SEGMENTS, 17);
+        step_run(&s, BACKWARD | DROPOUT, 3);
+        keep(&plain, &s);
+        stats.entropy =
+            view_new(&s.memory, &r, ATTN_F32, 1, 4, s.pass.hidden.size[2], 1, LAYOUT_BHSD);
+        look.stats = &stats;
+        s.pass.looks = &look;
+        s.pass.look_count = 1;
+        if (c.score == ATTN_SCORE_ADDITIVE) {
+            CHECK(attn_model_forward(m, &s.pass, &err) == ATTN_E_ARGUMENT);
+        } else {
+            step_run(&s, BACKWARD | DROPOUT, 3);
+            check_same(&plain, &s, "statistics", i);
+            for (int64_t h = 0; h < 4; h++)
+                for (int64_t row = 0; row < stats.entropy.size[2]; row++) {
+                    double e = view_get(&stats.entropy, 0, h, row, 0);
+                    CHECK_MSG(e > -1e-6 && e < log(17) + 1e-5, "variant %d: entropy %g", i, e);
+                    most = e > most ? e : most;
+                }
+            CHECK_MSG(most > 0.1, "variant %d: entropies up to %g", i, most);
+        }
         arena_reset(&plain.memory);
         step_end(&s);
         attn_model_destroy(m);
@@ -616,6 +658,7 @@ int main(int argc, char **argv)
         {"what ids reach", what_ids_reach, 0},
         {"dropout is there", dropout_is_there, 0},
         {"looks", looks, 0},
+        {"statistics", statistics, 0},
         {"rows of Table 3", table_3, 0},
         {"wrong calls", wrong_calls, 0},
         {"nothing is allocated", nothing_is_allocated, 0},

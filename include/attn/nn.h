@@ -342,16 +342,18 @@ enum {
     ATTN_PASS_RECOMPUTE = 4
 };
 
-/* Asks the forward pass for the weights of one attention layer. It costs what attn.h says of
- * attn_forward_args.weights; hidden states have the same bits with and without. */
+/* Asks the forward pass for what one attention layer looks at: weights, statistics (attn.h), or
+ * both. It costs what attn.h says; hidden states have the same bits with and without. Additive
+ * scores give f32 or f64 weights and no statistics. This struct is frozen. */
 typedef struct attn_look {
     int decoder; /* non-zero: a layer of the decoder, else of the encoder */
     int cross;   /* non-zero: of the decoder's attention to the encoder */
     int64_t layer, head;
     attn_view
         weights; /* [segments, n, longest queries, longest keys] of heads head .. head + n - 1,
-                        * before dropout, zeros where there is nothing; f32, f16, bf16 or f64; for
-                        * additive scores f32 or f64 */
+                        * before dropout, zeros where there is nothing; any type that attn_forward
+                        * writes; or absent */
+    const attn_stats *stats; /* of all heads; or NULL */
 } attn_look;
 
 /* One step's forward and backward pass. The caller fills all but hidden and memory. */

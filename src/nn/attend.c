@@ -132,6 +132,7 @@ static attn_status call_forward(const sublayer *u, attn_error *err)
     if (look) {
         f.weights = look->weights;
         f.weights_head = look->head;
+        f.stats = look->stats;
     }
     TRY(attn_forward_plan(u->r->ctx, &f, &plan, err));
     f.workspace = attn__work(u->r, plan.workspace_size);

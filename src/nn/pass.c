@@ -207,6 +207,8 @@ static attn_status check_look(const attn__run *r, const attn_look *l, attn_error
                           (long long)c->heads);
     if (c->score != ATTN_SCORE_ADDITIVE)
         return ATTN_OK;
+    if (l->stats)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "looks: additive scores have no statistics");
     if ((w->type != ATTN_F32 && w->type != ATTN_F64) || !w->data)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "looks: weights of type %s, or without data",
                           attn_type_name(w->type));
