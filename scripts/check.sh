@@ -224,7 +224,7 @@ stage_valgrind()
 
 stage_mutants()
 {
-    stage_build && tests/mutants.sh
+    stage_build && tests/mutants.sh && tests/train_mutants.sh build
 }
 
 stage_tokenizers()
