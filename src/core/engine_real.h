@@ -292,9 +292,9 @@ static void E(open_record)(E(work) * w)
     if (!w->p->row_stats)
         return;
     memset(w->moments, 0, w->rows * sizeof *w->moments);
-    for (size_t r = 0; r < w->rows; r++) {
-        w->open.peak[r] = -(REAL)INFINITY;
-        w->open.peak_pos[r] = -1;
+    for (size_t r = 0; r < w->rows; r++) { /* only what exceeds the records before matters */
+        w->open.peak[r] = w->has_total ? w->total.peak[r] : -(REAL)INFINITY;
+        w->open.peak_pos[r] = w->has_total ? w->total.peak_pos[r] : -1;
     }
 }
 

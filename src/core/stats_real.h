@@ -9,6 +9,15 @@ typedef struct E(map_row) {
     int64_t *count;
 } E(map_row);
 
+/* What rows of one map row have gathered from the tile at hand, by column. */
+typedef struct E(map_sums) {
+    size_t slot; /* in E(stats_work).map */
+    double sum[attn__tile];
+    REAL max[attn__tile];
+    size_t rows;                                /* so many rows, */
+    uint64_t all, any, allow[attn__stats_rows]; /* what they all, any, and each of them attend */
+} E(map_sums);
+
 typedef struct E(stats_work) {
     E(work) w; /* the rows of a block, and the tile they meet; must come first */
     const attn__stats *job;
@@ -16,6 +25,7 @@ typedef struct E(stats_work) {
     const E(attn__stats) * k;
     const E(attn__gradient) * g;
     attn__stats_item item;
+    bool writes_logits, has_distance, has_first, has_previous, has_chosen, has_key_mass;
     bool weighs; /* wants weights; else logits are all */
 
     /* Of each row of the block. */
@@ -41,7 +51,8 @@ typedef struct E(stats_work) {
     bool has_held;
     E(map_row) * map; /* those that the block's rows fall into, in order, */
     size_t map_used;  /* so many */
-    bool carries;     /* the last of the block before goes on in this one */
+    E(map_sums) sums;
+    bool carries; /* the last of the block before goes on in this one */
 } E(stats_work);
 
 /* --- memory --------------------------------------------------------------------------------- */
@@ -69,10 +80,15 @@ static void E(read_request)(E(stats_work) * s, const attn__problem *p)
             s->side[0].cells = map[i]->size[2];
             s->side[1].cells = map[i]->size[3];
         }
-    s->weighs = s->classes > 0 || s->bucket_count > 0 || s->side[1].cells > 0 ||
-                attn__present(&ask->distance) || attn__present(&ask->first_mass) ||
-                attn__present(&ask->previous_mass) || attn__present(&ask->key_mass) ||
-                attn__present(&ask->row_weights);
+    s->has_distance = attn__present(&ask->distance);
+    s->has_first = attn__present(&ask->first_mass);
+    s->has_previous = attn__present(&ask->previous_mass);
+    s->has_chosen = attn__present(&ask->row_weights);
+    s->has_key_mass = attn__present(&ask->key_mass);
+    s->writes_logits = attn__present(&ask->raw_logits) || attn__present(&ask->capped_logits) ||
+                       attn__present(&ask->logits);
+    s->weighs = s->classes > 0 || s->bucket_count > 0 || s->side[1].cells > 0 || s->has_distance ||
+                s->has_first || s->has_previous || s->has_chosen || s->has_key_mass;
 }
 
 /* What the engine needs of rows and tiles. */
@@ -101,7 +117,6 @@ static size_t E(cut_stats)(E(stats_work) * s, const attn__problem *p, const attn
                            char *base)
 {
     size_t rows = attn__stats_block(p), at, heads, map_rows;
-    const attn_stats *ask = &p->stats;
 
     E(read_request)(s, p);
     at = E(cut_rows)(&s->w, p, rows, base);
@@ -122,8 +137,7 @@ static size_t E(cut_stats)(E(stats_work) * s, const attn__problem *p, const attn
 
     heads = s->side[1].cells > 0 ? 1 : p->group; /* stats.c: joins_heads */
     s->key_mass = attn__cut(
-        base, &at,
-        attn__present(&ask->key_mass) ? heads * l->tiles * attn__tile * sizeof *s->key_mass : 0);
+        base, &at, s->has_key_mass ? heads * l->tiles * attn__tile * sizeof *s->key_mass : 0);
     s->buckets = attn__cut(base, &at, heads * s->bucket_count * sizeof *s->buckets);
     map_rows = attn__map_rows(p);
     s->map = attn__cut(base, &at, map_rows * sizeof *s->map);
@@ -185,7 +199,7 @@ static void E(start_row)(E(stats_work) * s, size_t r)
 
     s->max[r] = ((const REAL *)s->job->max)[index];
     s->factor[r] = ((const REAL *)s->job->factor)[index];
-    s->chosen[r] = attn__present(&s->ask->row_weights) ? E(place_of_row)(s->ask, w->row[r]) : -1;
+    s->chosen[r] = s->has_chosen ? E(place_of_row)(s->ask, w->row[r]) : -1;
     s->map_row[r] = s->side[0].cells > 0 ? attn__map_cell(&s->side[0], w->row[r]) : 0;
     s->weight[r] = attn__present(weight)
                        ? attn__read(weight, (int64_t)w->b, (int64_t)w->head[r], w->row[r])
@@ -348,58 +362,83 @@ static void E(finish_map)(const E(stats_work) * s)
 }
 
 /* How many cells of lanes from .. to-1 the rows attend. */
-static int64_t E(count_cells)(const uint64_t *allow, size_t n, uint64_t all, uint64_t any, int from,
-                              int to)
+static int64_t E(count_cells)(const E(map_sums) * m, int from, int to)
 {
     uint64_t span = lanes(from, to);
     int64_t count = 0;
 
-    if ((all & span) == (any & span))
-        return (int64_t)n * __builtin_popcountll(all & span);
-    for (size_t r = 0; r < n; r++)
-        count += __builtin_popcountll(allow[r] & span);
+    if ((m->all & span) == (m->any & span))
+        return (int64_t)m->rows * __builtin_popcountll(m->all & span);
+    for (size_t r = 0; r < m->rows; r++)
+        count += __builtin_popcountll(m->allow[r] & span);
     return count;
 }
 
-/* n rows of a tile, all of one map row. */
-static void E(add_to_map)(E(stats_work) * s, size_t r0, const REAL *p, const uint64_t *allow,
-                          size_t n, size_t c0, size_t c1)
+/* Columns from .. to-1 of the tile, to one cell. */
+static void E(add_to_cell)(const E(map_row) * m, const E(map_sums) * sums, int64_t cell, int from,
+                           int to)
 {
-    const E(tile) *t = &s->w.tile;
-    const E(map_row) *m = &s->map[s->slot[r0]];
-    int64_t column = s->w.seq.column + t->pos - s->w.seq.k_pos;
-    double sum[attn__tile] = {0};
-    REAL max[attn__tile];
-    uint64_t all = ~(uint64_t)0, any = 0;
+    double sum = 0;
+    REAL max = m->max[cell];
 
-    if (m->number < 0)
+    for (int c = from; c < to; c++)
+        sum += sums->sum[c];
+    for (int c = from; c < to; c++)
+        max = max != max || sums->max[c] <= max ? max : sums->max[c]; /* NaN stays */
+    m->sum[cell] += sum;
+    m->max[cell] = max;
+    m->count[cell] += E(count_cells)(sums, from, to);
+}
+
+/* What rows of one map row have gathered in the columns of the tile goes to its cells. */
+static void E(close_map_sums)(E(stats_work) * s)
+{
+    E(map_sums) *sums = &s->sums;
+    int64_t column = s->w.seq.column + s->w.tile.pos - s->w.seq.k_pos;
+    int from = 0, end = 0;
+
+    if (sums->rows == 0)
         return;
-    s->k->add_columns(sum, p, n, c0, c1, s->one);
-    s->k->max_columns(max, p, n, c0, c1);
-    for (size_t r = 0; r < n; r++) {
-        all &= allow[r];
-        any |= allow[r];
-        for (uint64_t left = s->factor[r0 + r] != s->factor[r0 + r] ? allow[r] : 0; left;
-             left &= left - 1)
-            max[lowest(left)] = (REAL)NAN;
+    if (sums->any) {
+        from = lowest(sums->any);
+        end = highest(sums->any) + 1;
     }
-    if (!any)
-        return;
-    for (int from = lowest(any), end = highest(any) + 1, to; from < end; from = to) {
+    for (int to; from < end; from = to) {
         int64_t cell = attn__map_cell(&s->side[1], column + from);
         int64_t next = attn__map_end(&s->side[1], cell) - column;
 
         if (cell < 0 && next <= from) /* past the map */
             break;
         to = next < end ? (int)next : end;
-        if (cell < 0)
-            continue;
-        for (int c = from; c < to; c++) {
-            m->sum[cell] += sum[c];
-            if (!(max[c] <= m->max[cell]) && m->max[cell] == m->max[cell])
-                m->max[cell] = max[c];
-        }
-        m->count[cell] += E(count_cells)(allow, n, all, any, from, to);
+        if (cell >= 0)
+            E(add_to_cell)(&s->map[sums->slot], sums, cell, from, to);
+    }
+    memset(sums->sum, 0, sizeof sums->sum);
+    memset(sums->max, 0, sizeof sums->max);
+    sums->rows = 0;
+    sums->any = 0;
+}
+
+/* n rows of a tile, all of one map row. */
+static void E(add_to_map)(E(stats_work) * s, size_t r0, const REAL *p, const uint64_t *allow,
+                          size_t n, size_t c0, size_t c1)
+{
+    E(map_sums) *sums = &s->sums;
+
+    if (s->map[s->slot[r0]].number < 0) /* outside the map */
+        return;
+    if (s->slot[r0] != sums->slot)
+        E(close_map_sums)(s);
+    sums->slot = s->slot[r0];
+    s->k->add_columns(sums->sum, p, n, c0, c1, s->one);
+    s->k->max_columns(sums->max, p, n, c0, c1);
+    for (size_t r = 0; r < n; r++) {
+        sums->all = sums->rows == 0 ? allow[r] : sums->all & allow[r];
+        sums->any |= allow[r];
+        sums->allow[sums->rows++] = allow[r];
+        for (uint64_t left = s->factor[r0 + r] != s->factor[r0 + r] ? allow[r] : 0; left;
+             left &= left - 1)
+            sums->max[lowest(left)] = (REAL)NAN;
     }
 }
 
@@ -536,22 +575,33 @@ static void E(add_to_row)(E(stats_work) * s, size_t r, const REAL *p, uint64_t a
                           size_t c1)
 {
     const E(work) *w = &s->w;
-    const attn_stats *ask = s->ask;
     int64_t behind = w->seq.q_pos + w->row[r] - w->tile.pos, first = w->seq.k_pos - w->tile.pos;
 
     if (!allow)
         return;
-    if (attn__present(&ask->distance))
+    if (s->has_distance)
         s->distance[r] += (double)s->g->distance_sum(p, c0, c1, (REAL)behind);
-    if (attn__present(&ask->first_mass) && first >= 0 && first < attn__tile && allow >> first & 1)
+    if (s->has_first && first >= 0 && first < attn__tile && allow >> first & 1)
         s->first_mass[r] = (double)p[first];
-    if (attn__present(&ask->previous_mass) && behind >= 1 && behind <= attn__tile &&
-        allow >> (behind - 1) & 1)
+    if (s->has_previous && behind >= 1 && behind <= attn__tile && allow >> (behind - 1) & 1)
         s->previous_mass[r] = (double)p[behind - 1];
     if (s->classes > 0)
         E(add_to_classes)(s, r, p, allow);
     if (s->bucket_count > 0)
         E(add_to_buckets)(s, r, p, allow, c1);
+}
+
+/* The logits of row r, where asked for. */
+static void E(write_all_logits)(const E(stats_work) * s, size_t g, size_t r, uint64_t allow)
+{
+    const E(work) *w = &s->w;
+    const REAL *last = w->s + r * attn__tile;
+    const REAL *raw = w->raw ? w->raw + r * attn__tile : last;
+    const REAL *capped = w->capped ? w->capped + r * attn__tile : last;
+
+    E(write_logits)(s, &s->ask->raw_logits, g + r, raw, allow);
+    E(write_logits)(s, &s->ask->capped_logits, g + r, capped, allow);
+    E(write_logits)(s, &s->ask->logits, g + r, last, allow);
 }
 
 /* What keys and map cells gather from the weights of rows g .. g+mr-1, in runs of one head and map
@@ -570,7 +620,7 @@ static void E(add_to_columns)(E(stats_work) * s, size_t g, size_t mr, const uint
         while (r + n < mr && w->head[g + r + n] == w->head[g + r] &&
                s->map_row[g + r + n] == s->map_row[g + r])
             n++;
-        if (attn__present(&s->ask->key_mass))
+        if (s->has_key_mass)
             s->k->add_columns(mass + (w->tile.pos - s->base), p, n, c0, c1, s->weight + g + r);
         if (s->side[1].cells > 0)
             E(add_to_map)(s, g + r, p, allow + r, n, c0, c1);
@@ -588,12 +638,8 @@ static void E(visit_stats)(E(stats_work) * s, size_t g, size_t mr)
     for (size_t r = 0; r < mr; r++) {
         REAL *cells = w->s + r * attn__tile;
 
-        E(write_logits)
-        (s, &s->ask->raw_logits, g + r, w->raw ? w->raw + r * attn__tile : cells, allow[r]);
-        E(write_logits)
-        (s, &s->ask->capped_logits, g + r, w->capped ? w->capped + r * attn__tile : cells,
-         allow[r]);
-        E(write_logits)(s, &s->ask->logits, g + r, cells, allow[r]);
+        if (s->writes_logits)
+            E(write_all_logits)(s, g, r, allow[r]);
         if (s->top_size > 0)
             E(take_top)(s, g + r, cells, allow[r], c0, c1);
         if (!s->weighs)
@@ -648,6 +694,8 @@ static void E(stats_block)(E(stats_work) * s, size_t at, size_t rows)
             have = true;
             E(visit_stats)(s, g, E(group_rows)(w, g));
         }
+        if (s->side[1].cells > 0)
+            E(close_map_sums)(s);
     }
     E(write_block)(s);
     if (s->side[1].cells > 0)
@@ -665,7 +713,7 @@ static void E(add_item)(const E(stats_work) * s)
         int64_t h = (int64_t)(s->item.head + n);
         const double *mass = s->key_mass + n * w->l->tiles * attn__tile + (w->seq.k_pos - s->base);
 
-        for (int64_t j = 0; attn__present(&ask->key_mass) && j < w->seq.keys; j++)
+        for (int64_t j = 0; s->has_key_mass && j < w->seq.keys; j++)
             attn__add_to(&ask->key_mass, b, h, 0, w->seq.column + j, mass[j]);
         for (size_t c = 0; c < s->bucket_count; c++)
             attn__add_to(&ask->distance_mass, b, h, 0, (int64_t)c,
@@ -689,7 +737,7 @@ static void E(stats_item)(E(stats_work) * s)
     s->side[1].all = attn__map_columns(w->p, w->b);
     s->has_held = s->carries = false;
     block = attn__stats_block(w->p);
-    if (attn__present(&s->ask->key_mass))
+    if (s->has_key_mass)
         memset(s->key_mass, 0, s->item.heads * w->l->tiles * attn__tile * sizeof *s->key_mass);
     memset(s->buckets, 0, s->item.heads * s->bucket_count * sizeof *s->buckets);
     for (size_t at = 0; at < rows; at += block)

@@ -271,7 +271,13 @@ static void K(drop)(REAL *p, size_t c0, size_t c1, uint64_t keep, REAL factor)
 static void K(weights)(REAL *s, size_t c0, size_t c1, uint64_t allow, REAL max, REAL factor)
 {
     VEC m = V(set1)(max), f = V(set1)(factor);
+    uint64_t wanted = ~(uint64_t)0 >> (TILE - (c1 - c0)) << c0;
 
+    if ((allow & wanted) == wanted) {
+        for (size_t c = c0; c < c1; c += LANES)
+            V(store)(s + c, V(mul)(K(exp)(V(sub)(V(load)(s + c), m)), f));
+        return;
+    }
     for (size_t c = c0; c < c1; c += LANES) {
         VEC p = V(mul)(K(exp)(V(sub)(V(load)(s + c), m)), f);
         V(store)(s + c, V(keep)(allow >> c, p));

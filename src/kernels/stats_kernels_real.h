@@ -7,8 +7,11 @@
 
 static void K(move_moment)(REAL *moment, REAL *sum, REAL from, REAL to)
 {
-    REAL x = from - to, factor = x < FAR_BELOW || from == MINUS_INF ? 0 : K(exp_one)(x);
+    REAL x = from - to, factor;
 
+    if (x == 0)
+        return;
+    factor = x < FAR_BELOW || from == MINUS_INF ? 0 : K(exp_one)(x);
     *moment = factor == 0 ? 0 : (*moment + *sum * x) * factor;
     *sum = factor == 0 ? 0 : *sum * factor;
 }
@@ -23,8 +26,7 @@ static ATTN__NOINLINE void K(move_moments)(REAL *moment, const REAL *sum, REAL f
     }
 }
 
-static ATTN__NOINLINE void K(take_peak)(const REAL *s, size_t n, VEC top, REAL *peak,
-                                        int64_t *place, int64_t at)
+static void K(take_peak)(const REAL *s, size_t n, VEC top, REAL *peak, int64_t *place, int64_t at)
 {
     REAL x = V(reduce_max)(top);
 
@@ -39,16 +41,28 @@ static ATTN__NOINLINE void K(take_peak)(const REAL *s, size_t n, VEC top, REAL *
     }
 }
 
-/* Both the reference and the peak rarely change. */
-ATTN__INLINE REAL K(set_reference_stats)(const REAL *s, size_t n, VEC top, REAL *max, REAL *sum,
-                                         REAL *out, size_t width, REAL *moment, REAL *peak,
-                                         int64_t *place, int64_t at)
+/* What changes when scores exceed all before them, which they do the less the more there were. */
+static ATTN__NOINLINE REAL K(rise)(const REAL *s, size_t n, VEC top, REAL *max, REAL *sum,
+                                   REAL *out, size_t width, REAL *moment, REAL *peak,
+                                   int64_t *place, int64_t at)
 {
     if (V(gt)(top, V(set1)(*peak)))
         K(take_peak)(s, n, top, peak, place, at);
     if (V(gt)(top, V(set1)(*max + SLACK)) && *max != MINUS_INF)
         K(move_moments)(moment, sum, *max, V(reduce_max)(top));
     return K(set_reference)(top, max, sum, out, width);
+}
+
+/* One comparison tells that nothing moves. */
+ATTN__INLINE REAL K(set_reference_stats)(const REAL *s, size_t n, VEC top, REAL *max, REAL *sum,
+                                         REAL *out, size_t width, REAL *moment, REAL *peak,
+                                         int64_t *place, int64_t at)
+{
+    REAL limit = *max + SLACK;
+
+    if (V(gt)(top, V(set1)(*peak < limit ? *peak : limit)) || *max == MINUS_INF)
+        return K(rise)(s, n, top, max, sum, out, width, moment, peak, place, at);
+    return *max;
 }
 
 /* A weight, and its step of the moment. */
@@ -158,9 +172,13 @@ static void K(softmax_stats)(REAL *s, size_t mr, size_t c0, size_t c1, const uin
 
 static uint64_t K(find_above)(const REAL *s, size_t c0, size_t c1, REAL floor)
 {
-    VEC limit = V(set1)(floor);
+    VEC limit = V(set1)(floor), top = V(set1)(MINUS_INF);
     uint64_t bits = 0;
 
+    for (size_t c = c0; c < c1; c += LANES)
+        top = V(max)(V(load)(s + c), top); /* passes over NaN */
+    if (!V(gt)(top, limit))                /* the usual case */
+        return 0;
     for (size_t c = c0; c < c1; c += LANES)
         bits |= V(gt)(V(load)(s + c), limit) << c;
     return bits;
@@ -193,9 +211,9 @@ static void K(add_columns)(double *to, const REAL *p, size_t mr, size_t c0, size
 static void K(max_columns)(REAL *to, const REAL *p, size_t mr, size_t c0, size_t c1)
 {
     for (size_t c = c0; c < c1; c += LANES) {
-        VEC top = V(load)(p + c);
+        VEC top = V(load)(to + c);
 
-        for (size_t r = 1; r < mr; r++)
+        for (size_t r = 0; r < mr; r++)
             top = V(max)(V(load)(p + r * TILE + c), top);
         V(store)(to + c, top);
     }
