@@ -19,6 +19,7 @@
 #define WIDE double
 #define N(x) f32_##x
 #define TABLE f32
+#define STATS stats_f32
 #define KERNELS attn__kernels_f32
 #define REAL_TYPE ATTN_F32
 #define HALF_TYPES ATTN_F16, ATTN_BF16
@@ -38,6 +39,7 @@
 #include "tests/kernel_rows.h"
 #include "tests/kernel_products.h"
 #include "tests/kernel_softmax.h"
+#include "tests/kernel_stats.h"
 #include "tests/kernel_cells.h"
 #include "tests/kernel_gemm.h"
 
@@ -45,6 +47,7 @@
 #undef WIDE
 #undef N
 #undef TABLE
+#undef STATS
 #undef KERNELS
 #undef REAL_TYPE
 #undef HALF_TYPES
@@ -65,6 +68,7 @@
 #define WIDE long double
 #define N(x) f64_##x
 #define TABLE f64
+#define STATS stats_f64
 #define KERNELS attn__kernels_f64
 #define REAL_TYPE ATTN_F64
 #define HALF_TYPES ATTN_F64 /* no others */
@@ -83,6 +87,7 @@
 #include "tests/kernel_rows.h"
 #include "tests/kernel_products.h"
 #include "tests/kernel_softmax.h"
+#include "tests/kernel_stats.h"
 #include "tests/kernel_cells.h"
 #include "tests/kernel_gemm.h"
 
@@ -283,6 +288,9 @@ int main(int argc, char **argv)
         BOTH(add_alibi),
         BOTH(find_minus_inf),
         BOTH(softmax),
+        BOTH(softmax_stats),
+        BOTH(move_moment),
+        BOTH(columns),
         BOTH(exponential),
         BOTH(weights),
         BOTH(drop),

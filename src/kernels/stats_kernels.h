@@ -27,7 +27,7 @@
     /* to[c] += sum over mr rows of factor[r] p[r][c], in double, one step a row. */               \
     X(void, add_columns,                                                                           \
       (double *to, const real *p, size_t mr, size_t c0, size_t c1, const double *factor))          \
-    /* to[c] = the larger of to[c] and p[r][c] of mr rows; NaN in p is passed over. */                              \
+    /* to[c] = largest of to[c] and p[r][c] of mr rows; NaN in p is passed over. */                \
     X(void, max_columns, (real * to, const real *p, size_t mr, size_t c0, size_t c1))
 /* clang-format on */
 
