@@ -383,8 +383,8 @@ typedef struct attn_stats {
     attn_view distance_mass; /* [B, H, 1, n]: sum of P over the cells whose pos_q - pos_k is */
     const int64_t *distance_edges; /* [n + 1], ascending: from edges[c] on and below edges[c + 1] */
 
-    /* Over the cells that fall into a cell of the map; R and C up to 32768. With blocks given, row i
-     * falls into map row (i - map_first_query) / map_query_block, rounded down, and column j
+    /* Over the cells that fall into a cell of the map; R and C up to 32768. With blocks given, row
+     * i falls into map row (i - map_first_query) / map_query_block, rounded down, and column j
      * likewise; what falls outside is left out. */
     int64_t map_query_block, map_key_block; /* 0: the whole sequence, in R and C parts, see above */
     int64_t map_first_query, map_first_key; /* 0 unless there are blocks */
