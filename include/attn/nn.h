@@ -232,10 +232,15 @@ ATTN_API attn_status attn_model_save(const attn_model *model, const void *block,
                                      attn_error *err);
 
 /* Makes a model of such a file. Every tensor of the configuration must be there with its type and
- * sizes, and no other. On failure *out is NULL. Errors: as attn_file_open, ATTN_E_FORMAT for a
- * configuration or tensors that do not fit, ATTN_E_MEMORY. */
+ * sizes, and no other; a file cannot ask for more memory than its own size. On failure *out is
+ * NULL. Errors: as attn_file_open, ATTN_E_FORMAT for a configuration or tensors that do not fit,
+ * ATTN_E_MEMORY. */
 ATTN_API attn_status attn_model_load(const attn_ctx *ctx, const char *path, attn_model **out,
                                      attn_error *err);
+
+/* The same of a file's bytes, which are no longer needed afterwards. */
+ATTN_API attn_status attn_model_load_memory(const attn_ctx *ctx, const void *bytes, size_t size,
+                                            attn_model **out, attn_error *err);
 
 /* --- Layers --------------------------------------------------------------------------------- */
 

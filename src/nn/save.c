@@ -215,6 +215,27 @@ static attn_status read_model(attn_model *m, const attn_file *file, attn_error *
     return ATTN_OK;
 }
 
+/* Before memory is taken: a file cannot make a model larger than itself. */
+static attn_status check_count(const attn_model_config *c, const attn_file *file, attn_error *err)
+{
+    int64_t want = attn_model_config_parameters(c);
+    double have = 0;
+
+    for (size_t i = 0; i < attn_file_count(file); i++) {
+        const attn_tensor *t = attn_file_tensor(file, i);
+        double n = 1;
+
+        for (int k = 0; k < t->rank; k++)
+            n *= (double)t->size[k];
+        have += n;
+    }
+    if (want >= 0 && (double)want != have) /* a wrong configuration is told by attn__create */
+        return attn__fail(err, ATTN_E_FORMAT, 0,
+                          "tensors: %.0f elements, the configuration has %lld parameters", have,
+                          (long long)want);
+    return ATTN_OK;
+}
+
 static attn_status load(const attn_ctx *ctx, const attn_file *file, attn_model **out,
                         attn_error *err)
 {
@@ -223,6 +244,7 @@ static attn_status load(const attn_ctx *ctx, const attn_file *file, attn_model *
     attn_status st;
 
     TRY(read_config(file, &c, err));
+    TRY(check_count(&c, file, err));
     st = attn__create(ctx, &c, &m, err);
     if (st == ATTN_E_ARGUMENT || st == ATTN_E_SHAPE) { /* the file's fault */
         if (err)
@@ -257,4 +279,23 @@ attn_status attn_model_load(const attn_ctx *ctx, const char *path, attn_model **
     st = load(ctx, file, out, &inner);
     attn_file_close(file);
     return st == ATTN_OK ? st : attn__fail_path(err, path, &inner);
+}
+
+attn_status attn_model_load_memory(const attn_ctx *ctx, const void *bytes, size_t size,
+                                   attn_model **out, attn_error *err)
+{
+    attn_file *file;
+    attn_file_options options = ATTN_FILE_OPTIONS_INIT;
+    attn_status st;
+
+    if (!out)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "out: NULL");
+    *out = NULL;
+    if (!ctx || (!bytes && size))
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: NULL", ctx ? "bytes" : "ctx");
+    options.format = ATTN_FORMAT_SAFETENSORS;
+    TRY(attn_file_open_memory(ctx, bytes, size, &options, &file, err));
+    st = load(ctx, file, out, err);
+    attn_file_close(file);
+    return st;
 }
