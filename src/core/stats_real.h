@@ -456,7 +456,7 @@ static void E(take_top)(E(stats_work) * s, size_t r, const REAL *cells, uint64_t
     if (s->factor[r] != s->factor[r])
         return;
     if (count == size)
-        allow &= s->k->find_above(cells, c0, c1, top[size - 1]);
+        allow = s->k->find_above(cells, c0, c1, allow, top[size - 1]);
     for (; allow; allow &= allow - 1) {
         int lane = lowest(allow);
         REAL x = cells[lane];

@@ -22,8 +22,9 @@
     /* Moment and sum of weights, relative to `from`, become relative to `to`: (moment + sum x)    \
      * e^x and sum e^x with x = from - to. Both 0 if from is -inf or e^x vanishes. */              \
     X(void, move_moment, (real * moment, real * sum, real from, real to))                          \
-    /* Bits of the columns whose score is above `floor`, one row. */                               \
-    X(uint64_t, find_above, (const real *s, size_t c0, size_t c1, real floor))                     \
+    /* Bits of the columns of `allow` whose score is above `floor`, one row. */                    \
+    X(uint64_t, find_above,                                                                        \
+      (const real *s, size_t c0, size_t c1, uint64_t allow, real floor))                           \
     /* to[c] += sum over mr rows of factor[r] p[r][c], in double, one step a row. */               \
     X(void, add_columns,                                                                           \
       (double *to, const real *p, size_t mr, size_t c0, size_t c1, const double *factor))          \

@@ -170,18 +170,20 @@ static void K(softmax_stats)(REAL *s, size_t mr, size_t c0, size_t c1, const uin
     }
 }
 
-static uint64_t K(find_above)(const REAL *s, size_t c0, size_t c1, REAL floor)
+static uint64_t K(find_above)(const REAL *s, size_t c0, size_t c1, uint64_t allow, REAL floor)
 {
     VEC limit = V(set1)(floor), top = V(set1)(MINUS_INF);
-    uint64_t bits = 0;
+    uint64_t bits = 0, wanted = ~(uint64_t)0 >> (TILE - (c1 - c0)) << c0;
 
-    for (size_t c = c0; c < c1; c += LANES)
-        top = V(max)(V(load)(s + c), top); /* passes over NaN */
-    if (!V(gt)(top, limit))                /* the usual case */
-        return 0;
+    if ((allow & wanted) == wanted) { /* else some cells may never have been written */
+        for (size_t c = c0; c < c1; c += LANES)
+            top = V(max)(V(load)(s + c), top); /* passes over NaN */
+        if (!V(gt)(top, limit))                /* the usual case */
+            return 0;
+    }
     for (size_t c = c0; c < c1; c += LANES)
         bits |= V(gt)(V(load)(s + c), limit) << c;
-    return bits;
+    return bits & allow;
 }
 
 static void K(add_columns)(double *to, const REAL *p, size_t mr, size_t c0, size_t c1,
