@@ -1,4 +1,5 @@
 /* nn_step.c: see nn_step.h. */
+#include "include/attn/nn.h"
 #include "tests/nn_step.h"
 
 #include <string.h>

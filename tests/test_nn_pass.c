@@ -1,5 +1,6 @@
 /* test_nn_pass.c: passes over models: finite differences, bits (threads, batch mates, what follows,
  * recomputation, memory), micro-batches, every row of Table 3, errors, allocations. */
+#include "include/attn/nn.h"
 #include "tests/nn_step.h"
 
 #include <math.h>
