@@ -34,7 +34,7 @@ static head_stats head_of(const show_job *job, size_t panel)
 /* The number of row i, or NAN if nothing is attended there. */
 static double number_at(const attn_view *view, int64_t i)
 {
-    return ((const float *)view->data)[i * view->stride[2]];
+    return (double)((const float *)view->data)[i * view->stride[2]];
 }
 
 static int64_t key_at(const attn_view *view, int64_t i)

@@ -61,7 +61,8 @@ function(attn_library name objects export)
     endforeach()
     set_target_properties(${name}_static PROPERTIES EXPORT_NAME ${export}_static)
     set_target_properties(${name}_shared PROPERTIES EXPORT_NAME ${export}
-                          VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+                          VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+                          INSTALL_RPATH "$ORIGIN") # they find one another wherever they are installed
     if(NOT ATTN_SANITIZE AND NOT ATTN_FUZZ)
         target_link_options(${name}_shared PRIVATE "LINKER:--no-undefined")
     endif()

@@ -62,7 +62,7 @@ all_examples()
     local source
     for source in examples/*.c; do
         cc -std=c11 -Wall -Wextra -Werror "$source" -o "$work/example" \
-            $(pkg-config --cflags --libs attn_viz attn_io attn) -lm || return
+            $(pkg-config --cflags --libs attn_train attn_nn attn_viz attn_io attn) -lm || return
     done
 }
 
@@ -82,7 +82,8 @@ check "find_package: configure and build" user_cmake
 for name in small small_static readme; do
     check "find_package: $name" "$work/user/$name"
 done
-for name in files_cpp files_cpp_static text_cpp text_cpp_static pictures_cpp pictures_cpp_static; do
+for name in files_cpp files_cpp_static text_cpp text_cpp_static pictures_cpp pictures_cpp_static \
+    layers_cpp layers_cpp_static; do
     check "find_package: $name" "$work/user/$name" "$work"
 done
 check "pkg-config: C" user_pkg_config "cc -std=c11" attn tests/install/small.c
@@ -90,6 +91,8 @@ check "pkg-config: C++17" user_pkg_config "c++ -std=c++17" "attn_io attn" tests/
 check "pkg-config: C++17, text" user_pkg_config "c++ -std=c++17" "attn_text attn" tests/install/text.cpp
 check "pkg-config: C++17, pictures" user_pkg_config "c++ -std=c++17" "attn_viz attn" \
     tests/install/pictures.cpp
+check "pkg-config: C++17, layers" user_pkg_config "c++ -std=c++17" "attn_train attn_nn attn" \
+    tests/install/layers.cpp
 check "pkg-config: static" user_pkg_config "cc -std=c11 -static" attn tests/install/small.c --static
 check "pkg-config: examples" all_examples
 check "attn info" program
