@@ -95,8 +95,10 @@ static void N(norm_one)(const NN *k, rng *r)
     em = c.centre ? N(steps)(c.n) * u * (double)magnitude : 0;
     N(near)(mean, m, em, 0, 0);
     /* variance: its own sum, and a mean that is off by em */
-    ev = (N(steps)(c.n) + 4) * u + (double)c.n * em * em / (double)((WIDE)c.divisor * v) +
-         2 * u * em * (double)(magnitude * (WIDE)c.n / ((WIDE)c.divisor * v));
+    ev = (N(steps)(c.n) + 4) * u;
+    if (v > 0) /* the L2 norm of zeros is exact */
+        ev += (double)c.n * em * em / (double)((WIDE)c.divisor * v) +
+              2 * u * em * (double)(magnitude * (WIDE)c.n / ((WIDE)c.divisor * v));
     for (size_t i = 0; i < c.n; i++) {
         WIDE rs = v > 0 ? 1 / (WIDE)WIDE_SQRT(v) : 0, y = ((WIDE)x[i] - m) * rs;
         WIDE factor = c.has_w ? (WIDE)w[i] + (WIDE)c.plus : 1;
@@ -309,11 +311,15 @@ static void N(activation_one)(const NN *k, rng *r)
     for (size_t i = 0; i < n; i++) {
         WIDE y, slope, factor = times ? (WIDE)t[i] : 1, g = (WIDE)dy[i];
         double relative, error, small = 2 * (1 + fabs((double)x[i])) * NORMAL, bound;
+        /* The slope has x dz/dx times the exponential that may vanish. */
+        double steep =
+            act == ATTN_ACT_GELU_TANH ? 1.6 * (1 + 0.135 * (double)x[i] * (double)x[i]) : 1;
+        double lost = 2 * (1 + fabs((double)x[i]) * steep) * NORMAL * (1 + fabs((double)g));
 
         N(curve)(act, (WIDE)x[i], &y, &slope, &relative, &error);
         bound = (U * (relative + 2) * fabs((double)y) + small) * (1 + fabs((double)factor));
         N(near)(forward[i], y * factor, bound, 0, i);
-        bound = (U * (error + 4 * fabs((double)slope)) * fabs((double)g) + small) *
+        bound = (U * (error + 4 * fabs((double)slope)) * fabs((double)g) + lost) *
                 (1 + fabs((double)factor));
         N(near)(out[i], g * slope * factor, bound, 1, i);
         if (!times)
