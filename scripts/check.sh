@@ -128,10 +128,11 @@ stage_asan()
     echo leak:libfontconfig >$logs/lsan.supp
     export LSAN_OPTIONS=suppressions=$PWD/$logs/lsan.supp:print_suppressions=0
     # The programs that repeat everything for each set are long under ASan: the widest set stands for
-    # all in most of them, and every set is run by those that check kernels one by one.
+    # all in most of them, and every set is run by those that check kernels one by one. Left out: tests
+    # of the reference, and comparisons of bits, which run under ThreadSanitizer.
     scripts/build.sh asan $werror || return
     ATTN_TEST_ARGS="--set $(widest_set)" ATTN_TEST_CASES="--cases 1000" \
-        scripts/test.sh build-asan -E "^cli_|$long" &&
+        scripts/test.sh build-asan -E "^cli_|^test_(ref_backward|bits)$|$long" &&
         ATTN_TEST_CASES="--cases 300" \
             scripts/test.sh build-asan -R '^(test_(differential|kernels|reviewed)|cli_.*)$'
 }
