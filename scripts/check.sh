@@ -129,7 +129,7 @@ stage_asan()
     export LSAN_OPTIONS=suppressions=$PWD/$logs/lsan.supp:print_suppressions=0
     # The programs that repeat everything for each set are long under ASan: the widest set stands for
     # all in most of them, and every set is run by those that check kernels one by one. Left out: tests
-    # of the reference, and comparisons of bits, which run under ThreadSanitizer.
+    # of the reference, and comparisons of bits, whose calls others make too.
     scripts/build.sh asan $werror || return
     ATTN_TEST_ARGS="--set $(widest_set)" ATTN_TEST_CASES="--cases 1000" \
         scripts/test.sh build-asan -E "^cli_|^test_(ref_backward|bits)$|$long" &&
@@ -153,7 +153,9 @@ stage_tsan()
     scripts/build.sh tsan $werror &&
         ATTN_TEST_ARGS="--set $(widest_set)" ATTN_TEST_CASES="--cases 500" \
             "${fixed[@]}" scripts/test.sh build-tsan \
-            -R '^test_(bits|bits_host|cache|ctx|contract|(backward_)?differential|gemm|io|text)$'
+            -R '^test_(bits_host|cache|ctx|contract|(backward_)?differential|gemm|io|text)$' &&
+        ATTN_TEST_ARGS="--set $(widest_set) threads" \
+            "${fixed[@]}" scripts/test.sh build-tsan -R '^test_bits$'
 }
 
 # Runs every fuzz target $1 times, from its seeds in tests/fuzz/corpus/NAME.
