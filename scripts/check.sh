@@ -19,7 +19,7 @@ export ATTN_JOBS=${ATTN_JOBS:-$(nproc)}
 stages='
 deps        ci     900    packages for everything below are there
 build       ci     300    release build without a warning
-test        ci     420    fast tier: every test program and command line script
+test        ci     600    fast tier: every test program and command line script
 lint        ci     120    layers, forbidden calls, headers alone, exported symbols, links
 format      ci     60     clang-format changes nothing
 bare        ci     180    cc alone builds the core: gcc and clang, -O0 and -O2
@@ -27,8 +27,8 @@ install     ci     180    examples, C and C++, build and run against the install
 cli         ci     180    command line scripts again, from another folder, TMPDIR with a space
 demo        ci     180    make demo
 viz_browser ci     900    pages and SVG in headless Chromium; fetches Chromium if it is missing
-clang       ci     420    fast tier as clang compiles it
-sets        ci     420    fast tier capped to each kernel set
+clang       ci     600    fast tier as clang compiles it
+sets        ci     600    fast tier capped to each kernel set
 asan        ci     900    fast tier under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan        ci     600    tests with threads under ThreadSanitizer
 fuzz_smoke  ci     300    20,000 runs of every fuzz target
