@@ -22,7 +22,7 @@ build       ci     300    release build without a warning
 test        ci     600    fast tier: every test program and command line script
 lint        ci     120    layers, forbidden calls, headers alone, exported symbols, links
 format      ci     60     clang-format changes nothing
-bare        ci     180    cc alone builds the core: gcc and clang, -O0 and -O2
+bare        ci     300    cc alone builds the core: gcc and clang, -O0 and -O2
 install     ci     180    examples, C and C++, build and run against the installed package
 cli         ci     180    command line scripts again, from another folder, TMPDIR with a space
 demo        ci     180    make demo
