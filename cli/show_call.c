@@ -1,6 +1,5 @@
 /* show_call.c: what `attn show` draws of queries and keys: one call of the library that pools the
  * weights into maps as it computes them. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/arrays.h"

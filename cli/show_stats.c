@@ -31,7 +31,6 @@ static head_stats head_of(const show_job *job, size_t panel)
     return s;
 }
 
-/* The number of row i, or NAN if nothing is attended there. */
 static double number_at(const attn_view *view, int64_t i)
 {
     return (double)((const float *)view->data)[i * view->stride[2]];
@@ -55,9 +54,9 @@ static attn_view columns_of(const attn_view *view, const head_stats *s)
     return part;
 }
 
-/* Mean over the rows first .. end-1 that attend any key; NAN if none does. *count: how many do. */
+/* Mean over the rows first .. end-1 that attend any key; NAN if none does. */
 static double mean_of(const show_job *job, const head_stats *s, const attn_view *of, int64_t first,
-                      int64_t end, int64_t *count)
+                      int64_t end)
 {
     attn_view numbers = show_rows_of(job, of, s->b, s->h);
     attn_view keys = show_rows_of(job, &job->stats.peak_key, s->b, s->h);
@@ -69,8 +68,6 @@ static double mean_of(const show_job *job, const head_stats *s, const attn_view 
             sum += number_at(&numbers, i);
             n++;
         }
-    if (count)
-        *count = n;
     return n > 0 ? sum / (double)n : (double)NAN;
 }
 
@@ -108,7 +105,7 @@ static void entropy_by_layer(show_job *job)
 
         for (int64_t l = 0; l < layers; l++) {
             head_stats s = head_of(job, (size_t)(l * heads + h));
-            y[l] = mean_of(job, &s, &job->stats.entropy, 0, s.rows, NULL);
+            y[l] = mean_of(job, &s, &job->stats.entropy, 0, s.rows);
         }
         series[h] =
             (attn_series){series_name("head %lld", job->heads[0] + h, 0), x, y, (size_t)layers};
@@ -134,7 +131,7 @@ static void entropy_by_query(show_job *job)
             int64_t end = (i + 1) * each < s.rows ? (i + 1) * each : s.rows;
 
             x[i] = (double)job->f.first_query + 0.5 * (double)(i * each + end - 1);
-            y[i] = mean_of(job, &s, &job->stats.entropy, i * each, end, NULL);
+            y[i] = mean_of(job, &s, &job->stats.entropy, i * each, end);
         }
         series[h] = (attn_series){series_name("head %lld", s.head, 0), x, y, (size_t)n};
     }
@@ -275,14 +272,14 @@ static void write_csv(const show_job *job, FILE *f)
 
 static void write_means(const show_job *job, const head_stats *s, const column *columns, FILE *f)
 {
-    double entropy = mean_of(job, s, &job->stats.entropy, 0, s->rows, NULL);
+    double entropy = mean_of(job, s, &job->stats.entropy, 0, s->rows);
 
     fprintf(f, "   \"rows_with_keys\": %lld,\n   \"mean\": {\"effective_keys\": ",
             (long long)attending_rows(job, s));
     put_number(f, exp(entropy), "null");
     for (int c = 0; c < COLUMNS; c++) {
         fprintf(f, ", \"%s\": ", columns[c].name);
-        put_number(f, mean_of(job, s, columns[c].view, 0, s->rows, NULL), "null");
+        put_number(f, mean_of(job, s, columns[c].view, 0, s->rows), "null");
     }
     fputs("},\n", f);
 }
