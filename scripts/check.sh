@@ -208,7 +208,7 @@ stage_aarch64()
         scripts/build.sh aarch64 $werror -DATTN_TESTS=ON \
             -DATTN_AARCH64_ROOT="$PWD/build-aarch64/root" &&
         ATTN_TEST_CASES="--cases 200" scripts/test.sh build-aarch64 \
-            -R '^test_(kernels|differential|contract|contract_options|ref)$'
+            -R '^test_(kernels|kernels_train|nn_kernels|differential|contract|contract_options|ref)$'
 }
 
 # Valgrind hides AVX-512, so this also runs what a machine without it would choose; the other sets
