@@ -4,6 +4,7 @@
 #include "include/attn/io.h"
 #include "tests/nn_step.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -101,6 +102,134 @@ static void other_blocks(void **state)
     remove(path);
 }
 
+/* --- Half-wide files -------------------------------------------------------------------------- */
+
+static double weight(const attn_model *m, int64_t i)
+{
+    const void *w = attn_model_weights(m);
+
+    return attn_model_get_config(m)->type == ATTN_F64 ? ((const double *)w)[i]
+                                                      : (double)((const float *)w)[i];
+}
+
+static long file_size(void)
+{
+    FILE *f = fopen(path, "rb");
+    long size;
+
+    CHECK(f != NULL);
+    CHECK(fseek(f, 0, SEEK_END) == 0);
+    size = ftell(f);
+    fclose(f);
+    return size;
+}
+
+/* All of `back` is the nearest to `m` that `type` has, so that saving it again loses nothing. */
+static void check_nearest(const attn_model *m, const attn_model *back, attn_type type)
+{
+    double half = type == ATTN_F16 ? 0x1p-11 : 0x1p-8, least = type == ATTN_F16 ? 0x1p-25 : 1e-40;
+    attn_model *again = NULL;
+
+    for (size_t k = 0; k < attn_model_param_count(m); k++) {
+        const attn_param *p = attn_model_param(m, k);
+        for (int64_t i = p->offset; i < p->offset + p->count; i++) {
+            double x = weight(m, i), y = weight(back, i);
+            double bound = fabs(x) * half * (1 + 0x1p-20) + least;
+            CHECK_MSG(fabs(x - y) <= bound, "%s: %.9g became %.9g", p->name, x, y);
+        }
+    }
+    CHECK(attn_model_save_as(back, NULL, type, path, NULL) == ATTN_OK);
+    CHECK(load(&again, NULL) == ATTN_OK);
+    CHECK(memcmp(attn_model_weights(back), attn_model_weights(again),
+                 (size_t)attn_model_elements(m) * attn_type_size(attn_model_get_config(m)->type)) ==
+          0);
+    attn_model_destroy(again);
+}
+
+static void narrow_files(void **state)
+{
+    (void)state;
+    make_path();
+    for (int i = 0; i < STEP_VARIANTS; i++) {
+        attn_type type = i & 2 ? ATTN_F16 : ATTN_BF16;
+        attn_model_config c = step_config(i);
+        attn_model *m, *back = NULL;
+        attn_error err = {0};
+        int64_t saved = attn_model_config_parameters(&c) * (i % 2 ? 6 : 2);
+        long wide;
+
+        c.type = i % 2 ? ATTN_F64 : ATTN_F32;
+        m = step_model(&c, 1, (uint64_t)i);
+        CHECK(attn_model_save(m, NULL, path, NULL) == ATTN_OK);
+        wide = file_size();
+        CHECK_MSG(attn_model_save_as(m, NULL, type, path, &err) == ATTN_OK, "%s", err.text);
+        CHECK(labs(wide - file_size() - (long)saved) < 8 * (long)attn_model_param_count(m));
+        CHECK_MSG(load(&back, &err) == ATTN_OK, "%s", err.text);
+        CHECK(memcmp(attn_model_get_config(m), attn_model_get_config(back), sizeof c) == 0);
+        check_nearest(m, back, type);
+        attn_model_destroy(m);
+        attn_model_destroy(back);
+    }
+    remove(path);
+}
+
+/* Ties go to even, small ones do not vanish, infinities and NaN stay what they are; what is finite
+ * and would not be is refused, and the file that was there stays. */
+static void narrow_values(void **state)
+{
+    static const struct {
+        double x, f16, bf16;
+    } cases[] = {
+        {1 + 0x1p-11, 1, 1},         {1 + 3 * 0x1p-11, 1 + 0x1p-9, 1},
+        {1 + 0x1p-8, 1 + 0x1p-8, 1}, {1 + 3 * 0x1p-8, 1 + 3 * 0x1p-8, 1 + 0x1p-6},
+        {0x1p-24, 0x1p-24, 0x1p-24}, {-0x1p-26, 0, -0x1p-26},
+        {65504, 65504, 65536},       {(double)INFINITY, (double)INFINITY, (double)INFINITY},
+    };
+    attn_model_config c = step_config(0);
+
+    (void)state;
+    make_path();
+    for (int wide = 0; wide < 2; wide++) {
+        attn_model *m, *back = NULL;
+        attn_error err = {0};
+        long size;
+
+        c.type = wide ? ATTN_F64 : ATTN_F32;
+        m = step_model(&c, 1, 1);
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            if (wide)
+                ((double *)attn_model_weights(m))[i] = cases[i].x;
+            else
+                ((float *)attn_model_weights(m))[i] = (float)cases[i].x;
+        }
+        for (int type = 0; type < 2; type++) {
+            CHECK(attn_model_save_as(m, NULL, type ? ATTN_BF16 : ATTN_F16, path, NULL) == ATTN_OK);
+            CHECK(load(&back, NULL) == ATTN_OK);
+            for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                double want = type ? cases[i].bf16 : cases[i].f16;
+                CHECK_MSG(weight(back, (int64_t)i) == want, "%.9g became %.9g, expected %.9g",
+                          cases[i].x, weight(back, (int64_t)i), want);
+            }
+            attn_model_destroy(back);
+        }
+        size = file_size();
+        if (wide)
+            ((double *)attn_model_weights(m))[2] = 65520;
+        else
+            ((float *)attn_model_weights(m))[2] = 65520;
+        CHECK(attn_model_save_as(m, NULL, ATTN_F16, path, &err) == ATTN_E_ARGUMENT);
+        CHECK_MSG(strstr(err.text, "embedding.weight: element 2") != NULL, "%s", err.text);
+        CHECK(file_size() == size);
+        if (wide) {
+            ((double *)attn_model_weights(m))[2] = 1e300;
+            CHECK(attn_model_save_as(m, NULL, ATTN_BF16, path, &err) == ATTN_E_ARGUMENT);
+            CHECK(file_size() == size);
+        }
+        attn_model_destroy(m);
+    }
+    remove(path);
+}
+
 /* The file's tensors and metadata with one change; loading must fail and say `text`. */
 typedef struct forged {
     attn_tensor tensor[200];
@@ -193,6 +322,9 @@ static void files_that_do_not_fit(void **state)
     f.tensor[3].name = "another";
     refuse(&f, "no such tensor");
     read_all(&f, file);
+    f.tensor[3].type = ATTN_I32; /* as wide as f32 */
+    refuse(&f, f.tensor[3].name);
+    read_all(&f, file);
     f.tensor[f.tensors] = f.tensor[0];
     f.tensor[f.tensors].size[0] = 0;
     f.tensor[f.tensors++].name = "stray";
@@ -266,7 +398,7 @@ static void allocations_that_fail(void **state)
     o.alloc_user = &r;
     CHECK(attn_ctx_create(&o, &ctx, NULL) == ATTN_OK);
     base = r.live;
-    for (int64_t n = 0; n < 60 && made < 2; n++) {
+    for (int64_t n = 0; n < 60 && made < 4; n++) {
         attn_model *m = NULL, *back = NULL;
         attn_status st;
 
@@ -274,7 +406,7 @@ static void allocations_that_fail(void **state)
         st = attn_model_create(ctx, &c, 1, &m, NULL);
         CHECK(st == (m ? ATTN_OK : ATTN_E_MEMORY));
         if (m)
-            st = attn_model_save(m, NULL, path, NULL);
+            st = attn_model_save_as(m, NULL, n % 2 ? ATTN_F16 : c.type, path, NULL);
         CHECK(st == ATTN_OK || st == ATTN_E_MEMORY);
         if (m && st == ATTN_OK) {
             st = attn_model_load(ctx, path, &back, NULL);
@@ -285,18 +417,25 @@ static void allocations_that_fail(void **state)
         attn_model_destroy(back);
         CHECK_MSG(r.live == base, "%lld pieces of memory lost", (long long)(r.live - base));
     }
-    CHECK(made == 2);
+    CHECK(made == 4);
     attn_ctx_destroy(ctx);
     remove(path);
 }
 
 static void wrong_arguments(void **state)
 {
+    attn_model_config c = step_config(0);
     attn_model *m = NULL;
     const attn_ctx *ctx = ctx_for(ATTN_SET_AUTO, 1);
 
     (void)state;
     CHECK(attn_model_save(NULL, NULL, "x", NULL) == ATTN_E_ARGUMENT);
+    CHECK(attn_model_save_as(NULL, NULL, ATTN_F16, "x", NULL) == ATTN_E_ARGUMENT);
+    CHECK(attn_model_create(ctx, &c, 1, &m, NULL) == ATTN_OK);
+    CHECK(attn_model_save_as(m, NULL, ATTN_F16, NULL, NULL) == ATTN_E_ARGUMENT);
+    CHECK(attn_model_save_as(m, NULL, ATTN_I8, "x", NULL) == ATTN_E_ARGUMENT);
+    CHECK(attn_model_save_as(m, NULL, ATTN_F64, "x", NULL) == ATTN_E_ARGUMENT);
+    attn_model_destroy(m);
     CHECK(attn_model_load(ctx, NULL, &m, NULL) == ATTN_E_ARGUMENT);
     CHECK(attn_model_load(NULL, "x", &m, NULL) == ATTN_E_ARGUMENT);
     CHECK(attn_model_load(ctx, "x", NULL, NULL) == ATTN_E_ARGUMENT);
@@ -311,6 +450,8 @@ int main(int argc, char **argv)
         {"there and back", there_and_back, 0},
         {"from memory", from_memory, 0},
         {"other blocks", other_blocks, 0},
+        {"narrow files", narrow_files, 0},
+        {"narrow values", narrow_values, 0},
         {"files that do not fit", files_that_do_not_fit, 0},
         {"foreign metadata", foreign_metadata, 0},
         {"allocations that fail", allocations_that_fail, 0},

@@ -231,8 +231,16 @@ ATTN_API attn_view attn_model_output_bias(const attn_model *model, const void *b
 ATTN_API attn_status attn_model_save(const attn_model *model, const void *block, const char *path,
                                      attn_error *err);
 
-/* Makes a model of such a file. Every tensor of the configuration must be there with its type and
- * sizes, and no other; a file cannot ask for more memory than its own size. On failure *out is
+/* The same with elements of `type`: the model's own, or ATTN_F16 or ATTN_BF16, each element rounded
+ * to the nearest of that type (ties to even; of an f64 model by way of f32). The configuration stays
+ * the model's. Error besides: ATTN_E_ARGUMENT for another type and for a finite element that would
+ * become infinite; nothing is written then. */
+ATTN_API attn_status attn_model_save_as(const attn_model *model, const void *block, attn_type type,
+                                        const char *path, attn_error *err);
+
+/* Makes a model of such a file. Every tensor of the configuration must be there with its sizes, and
+ * no other; its elements are of the configuration's type, or f16 or bf16, which are widened to it
+ * without loss. A file cannot ask for more memory than four times its own size. On failure *out is
  * NULL. Errors: as attn_file_open, ATTN_E_FORMAT for a configuration or tensors that do not fit,
  * ATTN_E_MEMORY. */
 ATTN_API attn_status attn_model_load(const attn_ctx *ctx, const char *path, attn_model **out,

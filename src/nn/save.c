@@ -1,13 +1,16 @@
 /* save.c: models in .safetensors files. The tensors have the names of the table; the configuration
  * is the file's metadata, a pair "attn.<field>" for each field of the struct but its size. Integers
- * and enums are decimal, numbers have 17 digits, which is exact. */
+ * and enums are decimal, numbers have 17 digits, which is exact. Tensors may be f16 or
+ * bf16 in a file; models are f32 or f64. */
 #include "src/nn/model.h"
 
 #include "include/attn/io.h"
 #include "src/base/error.h"
+#include "src/base/half.h"
 #include "src/base/mem.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,11 +147,52 @@ static attn_status read_config(const attn_file *file, attn_model_config *c, attn
     return ATTN_OK;
 }
 
+/* --- Elements that are narrower in files than in the model ------------------------------------ */
+
+static bool is_half(attn_type type)
+{
+    return type == ATTN_F16 || type == ATTN_BF16;
+}
+
+static float element(const void *block, attn_type type, size_t i)
+{
+    return type == ATTN_F64 ? (float)((const double *)block)[i] : ((const float *)block)[i];
+}
+
+static attn_status narrow(const attn_model *m, const attn_param *p, const void *block,
+                          attn_type type, uint16_t *to, attn_error *err)
+{
+    for (size_t i = (size_t)p->offset; i < (size_t)(p->offset + p->count); i++) {
+        float x = element(block, m->config.type, i);
+        float back;
+
+        to[i] = type == ATTN_F16 ? attn__f32_to_f16(x) : attn__f32_to_bf16(x);
+        back = type == ATTN_F16 ? attn__f16_to_f32(to[i]) : attn__bf16_to_f32(to[i]);
+        if (isinf(back) &&
+            (m->config.type == ATTN_F64 ? isfinite(((const double *)block)[i]) : isfinite(x)))
+            return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: element %lld is too large for %s",
+                              p->name, (long long)i - (long long)p->offset, attn_type_name(type));
+    }
+    return ATTN_OK;
+}
+
+static void widen(const uint16_t *from, attn_type type, void *to, attn_type wide, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float x = type == ATTN_F16 ? attn__f16_to_f32(from[i]) : attn__bf16_to_f32(from[i]);
+
+        if (wide == ATTN_F64)
+            ((double *)to)[i] = (double)x;
+        else
+            ((float *)to)[i] = x;
+    }
+}
+
 /* --- Tensors -------------------------------------------------------------------------------- */
 
-static attn_tensor tensor_of(const attn_model *m, const attn_param *p, const void *block)
+static attn_tensor tensor_of(const attn_param *p, const void *block, attn_type type)
 {
-    attn_tensor t = {.name = p->name, .type = m->config.type, .rank = p->rank};
+    attn_tensor t = {.name = p->name, .type = type, .rank = p->rank};
     int64_t stride = 1;
 
     for (int k = p->rank - 1; k >= 0; k--) {
@@ -156,24 +200,21 @@ static attn_tensor tensor_of(const attn_model *m, const attn_param *p, const voi
         t.stride[k] = stride;
         stride *= p->size[k];
     }
-    t.data = (const char *)block + (size_t)p->offset * attn_type_size(m->config.type);
+    t.data = (const char *)block + (size_t)p->offset * attn_type_size(type);
     return t;
 }
 
-attn_status attn_model_save(const attn_model *model, const void *block, const char *path,
-                            attn_error *err)
+static attn_status write_block(const attn_model *model, const void *block, attn_type type,
+                               const char *path, attn_error *err)
 {
     config_text text;
-    attn_tensor *tensors;
+    attn_tensor *tensors = attn__new(model->ctx, model->param_count * sizeof *tensors);
     attn_status st;
 
-    if (!model || !path)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: NULL", model ? "path" : "model");
-    tensors = attn__new(model->ctx, model->param_count * sizeof *tensors);
     if (!tensors)
         return attn__fail(err, ATTN_E_MEMORY, 0, "list of tensors");
     for (size_t i = 0; i < model->param_count; i++)
-        tensors[i] = tensor_of(model, &model->param[i], block ? block : model->weights);
+        tensors[i] = tensor_of(&model->param[i], block, type);
     write_config(&model->config, &text);
     st = attn_file_write(model->ctx, path, ATTN_FORMAT_SAFETENSORS, tensors, model->param_count,
                          text.key, text.value, FIELDS + 1, err);
@@ -181,25 +222,62 @@ attn_status attn_model_save(const attn_model *model, const void *block, const ch
     return st;
 }
 
+attn_status attn_model_save_as(const attn_model *model, const void *block, attn_type type,
+                               const char *path, attn_error *err)
+{
+    attn_status st = ATTN_OK;
+    uint16_t *half;
+
+    if (!model || !path)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: NULL", model ? "path" : "model");
+    block = block ? block : model->weights;
+    if (type == model->config.type)
+        return write_block(model, block, type, path, err);
+    if (!is_half(type))
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "type: %s, expected %s, f16 or bf16",
+                          attn_type_name(type), attn_type_name(model->config.type));
+    half = attn__new(model->ctx, (size_t)model->elements * sizeof *half);
+    if (!half)
+        return attn__fail(err, ATTN_E_MEMORY, 0, "weights as %s", attn_type_name(type));
+    for (size_t i = 0; st == ATTN_OK && i < model->param_count; i++)
+        st = narrow(model, &model->param[i], block, type, half, err);
+    if (st == ATTN_OK)
+        st = write_block(model, half, type, path, err);
+    attn__free(model->ctx, half);
+    return st;
+}
+
+attn_status attn_model_save(const attn_model *model, const void *block, const char *path,
+                            attn_error *err)
+{
+    if (!model)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "model: NULL");
+    return attn_model_save_as(model, block, model->config.type, path, err);
+}
+
 static attn_status read_tensor(attn_model *m, const attn_file *file, const attn_param *p,
                                attn_error *err)
 {
+    attn_type type = m->config.type;
     const attn_tensor *t = attn_file_find(file, p->name);
-    attn_tensor want = tensor_of(m, p, m->weights);
+    attn_tensor want = tensor_of(p, m->weights, type);
+    void *to = (char *)m->weights + (size_t)p->offset * attn_type_size(type);
     bool same;
 
     if (!t)
         return attn__fail(err, ATTN_E_FORMAT, 0, "%s: the file has no such tensor", p->name);
-    same = t->type == want.type && t->rank == want.rank;
+    same = (t->type == type || is_half(t->type)) && t->rank == want.rank;
     for (int k = 0; same && k < t->rank; k++)
         same = t->size[k] == want.size[k] && (t->size[k] <= 1 || t->stride[k] == want.stride[k]);
     if (!same)
-        return attn__fail(err, ATTN_E_FORMAT, 0, "%s: %s of rank %d, expected %s of [%lld%s%.0lld]",
-                          p->name, attn_type_name(t->type), t->rank, attn_type_name(want.type),
-                          (long long)p->size[0], p->rank > 1 ? ", " : "",
-                          p->rank > 1 ? (long long)p->size[1] : 0);
-    memcpy((char *)m->weights + (size_t)p->offset * attn_type_size(want.type), t->data,
-           (size_t)p->count * attn_type_size(want.type));
+        return attn__fail(
+            err, ATTN_E_FORMAT, 0, "%s: %s of rank %d, expected %s, f16 or bf16 of [%lld%s%.0lld]",
+            p->name, attn_type_name(t->type), t->rank, attn_type_name(type), (long long)p->size[0],
+            p->rank > 1 ? ", " : "", p->rank > 1 ? (long long)p->size[1] : 0);
+    if (is_half(t->type))
+        widen(t->data, t->type, to, type, (size_t)p->count);
+    else
+        memcpy(to, t->data, (size_t)p->count * attn_type_size(type));
     return ATTN_OK;
 }
 
@@ -215,7 +293,7 @@ static attn_status read_model(attn_model *m, const attn_file *file, attn_error *
     return ATTN_OK;
 }
 
-/* Before memory is taken: a file cannot make a model larger than itself. */
+/* Before memory is taken: a file cannot make a model of more elements than its own. */
 static attn_status check_count(const attn_model_config *c, const attn_file *file, attn_error *err)
 {
     int64_t want = attn_model_config_parameters(c);
