@@ -11,7 +11,7 @@
 
 static const cli_command *const commands[] = {
     &cli_run_command,  &cli_show_command,  &cli_vocab_command, &cli_tokenize_command,
-    &cli_info_command, &cli_bench_command, &cli_train_command};
+    &cli_info_command, &cli_bench_command, &cli_train_command, &cli_score_command};
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
 static void print_help(void)
@@ -36,6 +36,7 @@ static void print_help(void)
            "  attn info Q.npy\n"
            "  attn bench --hq 12 --nq 512 --dk 64\n"
            "  attn train -o run --task reverse\n"
+           "  attn score output.txt reference.txt\n"
            "\n"
            "Exit codes:\n"
            "  0      success\n"
@@ -103,7 +104,8 @@ static int dispatch(int argc, char **argv)
     const cli_command *command;
 
     if (argc < 2)
-        return cli_usage("which command? One of: run, show, vocab, tokenize, info, bench, train");
+        return cli_usage(
+            "which command? One of: run, show, vocab, tokenize, info, bench, train, score");
     if (strcmp(argv[1], "--version") == 0) {
         printf("attn %s\n", attn_version());
         return CLI_OK;

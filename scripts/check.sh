@@ -37,7 +37,7 @@ valgrind    full   14400  fast tier under memcheck: no error, no leak
 kills       full   600     20 training runs killed at random times end with the bits of one left alone
 mutants     full   14400  tests notice every mutant of the code
 fuzz        full   14400  1,000,000 runs of every fuzz target
-tokenizers  full   3600    ids, texts and vocabularies against tokenizers of Hugging Face
+text        full   3600    tokenizers and vocabularies against Hugging Face, BLEU and chrF against sacreBLEU
 million     full   43200  1,000,000 random forward cases
 '
 
@@ -230,9 +230,10 @@ stage_mutants()
     stage_build && tests/mutants.sh && tests/train_mutants.sh build
 }
 
-stage_tokenizers()
+stage_text()
 {
-    stage_build && tests/tokenizers/compare.sh build --cases 300
+    stage_build && tests/tokenizers/compare.sh build --cases 300 &&
+        tests/scores/sacrebleu.sh build --cases 5000
 }
 
 stage_kills()

@@ -1,4 +1,5 @@
-/* text.h: text to token ids and back, by a tokenizer.json; and vocabularies trained from text.
+/* text.h: text to token ids and back, by a tokenizer.json; vocabularies trained from text; scores
+ * of translations.
  *
  * The file format is that of Hugging Face's tokenizers, and ids and texts are the same as theirs.
  * The order of work: tokens that were added to the vocabulary are cut out of the text, the rest is
@@ -186,6 +187,54 @@ ATTN_API attn_status attn_vocab_cut(attn_vocab *vocab, attn_error *err);
  * left. */
 ATTN_API attn_status attn_vocab_train(attn_vocab *vocab, attn_tokenizer **out, attn_error *err);
 ATTN_API void attn_vocab_destroy(attn_vocab *vocab);
+
+/* --- Scores of translations ----------------------------------------------------------------- */
+
+/* BLEU and chrF, as sacreBLEU 2 gives them by default. Each text is one segment, usually a line; a
+ * segment has one reference or more. With n-grams of order n, m_n of those of all hypotheses that
+ * are in a reference too (each at most as often as there), and t_n of them in all:
+ *
+ *     BLEU   p_n = 100 m_n / t_n, n = 1..4, of words as mteval-v13a cuts them, case kept; where
+ *            m_n = 0, p_n = 100 / (2^k t_n) for the k-th such n;
+ *            BP (p_1 p_2 p_3 p_4)^(1/4), BP = exp(min(0, 1 - reference words / hypothesis words));
+ *            the reference closest in length counts, of two the shorter
+ *     chrF2  characters without white space, n = 1..6; precision P and recall R are means over the
+ *            orders that both sides have; 100 * 5 P R / (4 P + R); per segment the reference with
+ *            the highest chrF2 counts
+ *     chrF2++  the same with words, n = 1..2, as two further orders
+ *
+ * White space is that of Python's str.split, so that U+2028 or a carriage return parts words as a
+ * blank does; a zero byte is a character. What is not UTF-8 counts as U+FFFD, one for each longest
+ * start of a character (sacreBLEU refuses such text). */
+typedef struct attn_scores {
+    size_t struct_size;
+    int64_t segments;
+    int64_t malformed;             /* segments with text that is not UTF-8 */
+    double bleu, chrf, chrf_words; /* 0..100; chrf_words is chrF2++ */
+    double brevity;                /* BP */
+    double precisions[4];          /* p_n */
+    int64_t matches[4], totals[4]; /* m_n and t_n */
+    int64_t hypothesis_words, reference_words;
+} attn_scores;
+#define ATTN_SCORES_INIT ATTN_INIT(attn_scores)
+
+typedef struct attn_scorer attn_scorer;
+
+/* Counts of segments, which are added one by one, in any order. One thread at a time. */
+ATTN_API attn_status attn_scorer_create(const attn_ctx *ctx, attn_scorer **out, attn_error *err);
+ATTN_API void attn_scorer_destroy(attn_scorer *scorer);
+
+/* Adds a segment: a hypothesis and 1 to 4,096 references, each of at most 256 MB. `alone` may be
+ * NULL, or gets the scores of this segment by itself, as sacreBLEU's --sentence-level does: BLEU
+ * then ends at the last order that the hypothesis has (effective order). Errors: ATTN_E_ARGUMENT,
+ * ATTN_E_MEMORY; nothing is added then. */
+ATTN_API attn_status attn_scorer_add(attn_scorer *scorer, const char *hypothesis, size_t size,
+                                     const char *const *references, const size_t *reference_sizes,
+                                     size_t reference_count, attn_scores *alone, attn_error *err);
+
+/* Scores of all segments so far; zeros when there are none. */
+ATTN_API attn_status attn_scorer_total(const attn_scorer *scorer, attn_scores *out,
+                                       attn_error *err);
 
 #ifdef __cplusplus
 }
