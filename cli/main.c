@@ -10,8 +10,9 @@
 #include "cli/console.h"
 
 static const cli_command *const commands[] = {
-    &cli_run_command,  &cli_show_command,  &cli_vocab_command, &cli_tokenize_command,
-    &cli_info_command, &cli_bench_command, &cli_train_command, &cli_score_command};
+    &cli_run_command,      &cli_show_command,   &cli_vocab_command,
+    &cli_tokenize_command, &cli_info_command,   &cli_bench_command,
+    &cli_train_command,    &cli_export_command, &cli_score_command};
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
 static void print_help(void)
@@ -105,7 +106,7 @@ static int dispatch(int argc, char **argv)
 
     if (argc < 2)
         return cli_usage(
-            "which command? One of: run, show, vocab, tokenize, info, bench, train, score");
+            "which command? One of: run, show, vocab, tokenize, info, bench, train, export, score");
     if (strcmp(argv[1], "--version") == 0) {
         printf("attn %s\n", attn_version());
         return CLI_OK;

@@ -68,6 +68,10 @@ static const cli_option train_options[TRAIN_OPTIONS] = {
                         "other sequences to try the model on (default 500; of text about so many "
                         "lines, a fifth of all at most)",
                         1, 1e6},
+    [TRAIN_VALID_SOURCE] = {NULL, "valid-source", 0, CLI_TEXT, "FILE",
+                            "text to try the model on, in place of lines of --source", 0, 0},
+    [TRAIN_VALID_TARGET] = {NULL, "valid-target", 0, CLI_TEXT, "FILE",
+                            "and its translation; no line of --target is held out then", 0, 0},
     [TRAIN_D] = {"Model", "d", 0, CLI_INTEGER, "N", "width (default 64; text: 256)", 1, 65536},
     [TRAIN_FF] = {NULL, "ff", 0, CLI_INTEGER, "N", "width of feed-forward layers (default 4 d)", 1,
                   1e6},
@@ -297,7 +301,8 @@ static int make_folder(const train_run *run)
 
 static int check_data(const cli_value *o)
 {
-    static const int of_text[] = {TRAIN_SOURCE, TRAIN_TARGET, TRAIN_TOKENIZER, TRAIN_MAX_TOKENS};
+    static const int of_text[] = {TRAIN_SOURCE,     TRAIN_TARGET,       TRAIN_TOKENIZER,
+                                  TRAIN_MAX_TOKENS, TRAIN_VALID_SOURCE, TRAIN_VALID_TARGET};
 
     if (!o[TRAIN_TASK].given && !o[TRAIN_TARGET].given)
         return cli_usage("what to learn? --task NAME, or --target FILE and --tokenizer FILE");
@@ -306,6 +311,13 @@ static int check_data(const cli_value *o)
     for (size_t i = 0; o[TRAIN_TASK].given && i < sizeof of_text / sizeof *of_text; i++)
         if (o[of_text[i]].given)
             return cli_usage("--task and --%s exclude each other", train_options[of_text[i]].name);
+    if (o[TRAIN_VALID_TARGET].given && o[TRAIN_HELD_OUT].given)
+        return cli_usage("--valid-target and --held-out exclude each other");
+    if (o[TRAIN_VALID_SOURCE].given && !o[TRAIN_VALID_TARGET].given)
+        return cli_usage("--valid-source wants --valid-target");
+    if (o[TRAIN_VALID_TARGET].given && o[TRAIN_VALID_SOURCE].given != o[TRAIN_SOURCE].given)
+        return cli_usage(
+            "--valid-target wants --valid-source where --source is given, and only there");
     return CLI_OK;
 }
 

@@ -52,7 +52,7 @@ static int save(const train_run *run)
     return CLI_OK;
 }
 
-/* The model alone, for use: the average if there is one. */
+/* The model alone, for use: the average if there is one. Resuming never reads it. */
 static int save_model(const train_run *run)
 {
     size_t size = strlen(run->folder) + 24;
@@ -196,6 +196,8 @@ static int loop(train_run *run, train_log *log)
         step = attn_trainer_steps(run->trainer);
         if (code == CLI_OK && step % save_every == 0) {
             code = save(run);
+            if (code == CLI_OK)
+                code = save_model(run);
             saved = step;
         }
     }

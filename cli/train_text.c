@@ -9,6 +9,8 @@
 #include "cli/training.h"
 #include "include/attn/text.h"
 
+#define ALL INT64_MAX
+
 /* Ids that grow. */
 typedef struct id_list {
     int32_t *ids;
@@ -138,39 +140,39 @@ static void copy_side(const text_side *from, chosen c, const int32_t **ids, cons
     }
 }
 
-static int choose(const cli_value *o, const text_side *source, const text_side *target,
-                  train_data *data)
+/* The lines that are neither empty nor too long: `out` of them are tried on, the others trained on;
+ * all of them if out is `ALL`. */
+static unsigned char *choose(const cli_value *o, const char *path, const text_side *source,
+                             const text_side *target, int64_t out)
 {
     int64_t most = o[TRAIN_MAX_TOKENS].given ? o[TRAIN_MAX_TOKENS].integer : 256;
-    int64_t out = o[TRAIN_HELD_OUT].given ? o[TRAIN_HELD_OUT].integer : 500;
     uint64_t seed = o[TRAIN_SEED].given ? (uint64_t)o[TRAIN_SEED].integer : 1;
     unsigned char *of = cli_take(target->lines + 1);
     size_t left_out = 0;
 
-    if (out > (int64_t)(target->lines / 5) + 1)
-        out = (int64_t)(target->lines / 5) + 1;
     for (size_t i = 0; i < target->lines; i++) {
         int64_t n = length_of(target, i), m = source->lines ? length_of(source, i) : n;
 
-        of[i] = is_held_out(i, target->lines, out, seed) ? 2 : 1;
+        of[i] = out == ALL || is_held_out(i, target->lines, out, seed) ? 2 : 1;
         if (n > most || m > most || n < 2 || m < 2)
             of[i] = 0;
         left_out += of[i] == 0;
     }
     if (left_out > 0)
-        cli_note("%zu of %zu lines are empty or have over %lld tokens, and are left out", left_out,
-                 target->lines, (long long)most);
-    for (unsigned char which = 1; which <= 2; which++) {
-        attn_corpus *c = which == 1 ? &data->corpus : &data->held_out;
-        chosen pick = {of, which};
+        cli_note("%s: %zu of %zu lines are empty or have over %lld tokens, and are left out", path,
+                 left_out, target->lines, (long long)most);
+    return of;
+}
 
-        copy_side(target, pick, &c->target, &c->target_starts, &c->count);
-        if (source->lines > 0)
-            copy_side(source, pick, &c->source, &c->source_starts, &c->count);
-        if (c->count == 0)
-            return cli_error("%s: no lines are left to %s", o[TRAIN_TARGET].text,
-                             which == 1 ? "train on" : "try the model on");
-    }
+static int take(const char *path, const text_side *source, const text_side *target, chosen pick,
+                attn_corpus *c)
+{
+    copy_side(target, pick, &c->target, &c->target_starts, &c->count);
+    if (source->lines > 0)
+        copy_side(source, pick, &c->source, &c->source_starts, &c->count);
+    if (c->count == 0)
+        return cli_error("%s: no lines are left to %s", path,
+                         pick.which == 1 ? "train on" : "try the model on");
     return CLI_OK;
 }
 
@@ -197,25 +199,45 @@ static int open_tokenizer(const cli_value *o, text_job *job)
     return CLI_OK;
 }
 
+/* Both sides, of as many lines; `from` may be NULL. */
+static int read_pair(const text_job *job, const char *from, const char *to, text_side *source,
+                     text_side *target)
+{
+    int code = read_side(job, to, target);
+
+    if (code != CLI_OK || !from)
+        return code;
+    code = read_side(job, from, source);
+    if (code == CLI_OK && source->lines != target->lines)
+        code = cli_error("%s has %zu lines, %s has %zu", from, source->lines, to, target->lines);
+    return code;
+}
+
 static int read_all(const cli_value *o, text_job *job, train_data *data)
 {
-    text_side source, target;
+    text_side source = {0}, target = {0}, valid_source = {0}, valid_target = {0};
+    const char *path = o[TRAIN_TARGET].text, *valid_path = o[TRAIN_VALID_TARGET].text;
+    int64_t out = o[TRAIN_HELD_OUT].given ? o[TRAIN_HELD_OUT].integer : 500;
+    unsigned char *of;
     int code = open_tokenizer(o, job);
 
-    memset(&source, 0, sizeof source);
-    memset(&target, 0, sizeof target);
     if (code == CLI_OK)
-        code = read_side(job, o[TRAIN_TARGET].text, &target);
-    if (code == CLI_OK && o[TRAIN_SOURCE].given) {
-        code = read_side(job, o[TRAIN_SOURCE].text, &source);
-        if (code == CLI_OK && source.lines != target.lines)
-            code = cli_error("%s has %zu lines, %s has %zu", o[TRAIN_SOURCE].text, source.lines,
-                             o[TRAIN_TARGET].text, target.lines);
-    }
+        code = read_pair(job, o[TRAIN_SOURCE].text, path, &source, &target);
+    if (code == CLI_OK && valid_path)
+        code = read_pair(job, o[TRAIN_VALID_SOURCE].text, valid_path, &valid_source, &valid_target);
     if (code != CLI_OK)
         return code;
     data->vocabulary = attn_tokenizer_size(job->tokenizer);
-    return choose(o, &source, &target, data);
+    if (out > (int64_t)(target.lines / 5) + 1)
+        out = (int64_t)(target.lines / 5) + 1;
+    of = choose(o, path, &source, &target, valid_path ? 0 : out);
+    code = take(path, &source, &target, (chosen){of, 1}, &data->corpus);
+    if (code != CLI_OK)
+        return code;
+    if (!valid_path)
+        return take(path, &source, &target, (chosen){of, 2}, &data->held_out);
+    of = choose(o, valid_path, &valid_source, &valid_target, ALL);
+    return take(valid_path, &valid_source, &valid_target, (chosen){of, 2}, &data->held_out);
 }
 
 int train_read_text(const cli_value *o, train_data *data)

@@ -31,6 +31,8 @@ enum {
     TRAIN_TOKENIZER,
     TRAIN_MAX_TOKENS,
     TRAIN_HELD_OUT,
+    TRAIN_VALID_SOURCE,
+    TRAIN_VALID_TARGET,
     TRAIN_D,
     TRAIN_FF,
     TRAIN_HEADS,
@@ -66,8 +68,8 @@ typedef struct train_data {
  * differ from all that are trained on. Returns 0 or an exit code after a message. */
 int train_make_task(const cli_value *o, train_data *data);
 
-/* Reads the files of --source (if given) and --target, one sequence a line. Returns 0 or an exit
- * code after a message. */
+/* Reads the files of --source (if given) and --target, one sequence a line, and what is held out
+ * from files of its own if they are given. Returns 0 or an exit code after a message. */
 int train_read_text(const cli_value *o, train_data *data);
 
 /* Puts a copy of the tokenizer into the folder. */

@@ -232,9 +232,9 @@ ATTN_API attn_status attn_model_save(const attn_model *model, const void *block,
                                      attn_error *err);
 
 /* The same with elements of `type`: the model's own, or ATTN_F16 or ATTN_BF16, each element rounded
- * to the nearest of that type (ties to even; of an f64 model by way of f32). The configuration stays
- * the model's. Error besides: ATTN_E_ARGUMENT for another type and for a finite element that would
- * become infinite; nothing is written then. */
+ * to the nearest of that type (ties to even; of an f64 model by way of f32). The configuration
+ * stays the model's. Error besides: ATTN_E_ARGUMENT for another type and for a finite element that
+ * would become infinite; nothing is written then. */
 ATTN_API attn_status attn_model_save_as(const attn_model *model, const void *block, attn_type type,
                                         const char *path, attn_error *err);
 

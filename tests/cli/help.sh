@@ -1,7 +1,7 @@
 # The help texts themselves: a change of an option shows here.
 . "${BASH_SOURCE%/*}/lib.sh"
 attn --help
-for command in run show vocab tokenize info bench train; do
+for command in run show vocab tokenize info bench train export; do
     echo
     attn $command --help
 done

@@ -70,6 +70,27 @@ attn train -o t $text --source en.txt --average 0.9 | sed 's/loss.*/.../'
 cmp t/tokenizer.json tok.json && ls t | sort
 attn info t/model.safetensors | head -n 1 | sed 's/:.*//'
 attn train -o t --resume --steps 41 -q | sed 's/loss.*/.../'
+head -n 40 en.txt >ven.txt && head -n 40 de.txt >vde.txt
+attn train -o w $text --source en.txt --valid-source ven.txt --valid-target vde.txt --threads 1 |
+    sed 's/loss.*/.../'
+attn train -o w --resume --steps 41 --valid-target de.txt
+
+echo "# export: half the size, the same model, its tokenizer"
+attn export t -o small
+cmp small/tokenizer.json tok.json && attn export t -o wide --type f32 -q && cmp {t,wide}/model.safetensors
+attn export small -o again -q && cmp {small,again}/model.safetensors && echo "again the same"
+attn export a -o /dev/null/x
+attn export a -o task --type bf16 --json
+attn export none -o x
+attn export t -o t/.
+attn export t
+attn export -o x
+attn export t -o x --type i8
+head -c 1000 small/model.safetensors >again/model.safetensors
+attn export again -o x
+[[ -e x ]] || echo "nothing was made"
+
+echo "# changed text, and mistakes"
 echo "another line" >>de.txt && echo "one more" >>en.txt
 attn train -o t --resume --steps 42
 attn train -o u $text | head -n 1 | sed 's/loss.*/.../'
@@ -81,4 +102,9 @@ attn train -o v --task copy --source en.txt
 attn vocab en.txt -o none.json --size 300 >/dev/null
 attn train -o v --target de.txt --tokenizer none.json
 attn train -o v $text --max-tokens 2 | head -n 1
+attn train -o v $text --valid-source en.txt
+attn train -o v $text --valid-target de.txt --held-out 9
+attn train -o v $text --source en.txt --valid-target de.txt
+attn train -o v $text --source en.txt --valid-target de.txt --valid-source ven.txt
+attn train -o v --task copy --valid-target de.txt
 [[ -e v ]] || echo "nothing was made"
