@@ -17,11 +17,6 @@ typedef struct temper_job {
     void *sum; /* the way back: out is the gradient */
 } temper_job;
 
-static size_t p_width(size_t longest)
-{
-    return (longest + attn__tile - 1) / attn__tile * attn__tile;
-}
-
 #define REAL float
 #define A(name) name##_f32
 #define NN nn_f32
@@ -33,13 +28,6 @@ static size_t p_width(size_t longest)
 #define NN nn_f64
 #define CORE f64
 #include "src/nn/additive_real.h"
-
-size_t attn__additive_size(size_t heads, size_t rows, size_t longest)
-{
-    size_t n;
-
-    return attn__mul(heads, rows, &n) && attn__mul(n, p_width(longest), &n) ? n : SIZE_MAX;
-}
 
 static void forward_item(const void *arg, size_t i)
 {
@@ -55,28 +43,34 @@ static void backward_item(const void *arg, size_t i)
     (c->f64 ? backward_f64 : backward_f32)(c, i);
 }
 
+/* About the number of hyperbolic tangents. */
+static size_t work_of(const attn__additive_call *c)
+{
+    return (size_t)c->q_starts[c->segments] * c->longest * c->dk;
+}
+
 void attn__additive_forward(const attn__additive_call *c)
 {
-    attn__each(c->ctx, c->segments * c->heads, c->rows * c->longest * c->dk, forward_item, c);
+    attn__each(c->ctx, c->segments * c->heads, work_of(c), forward_item, c);
 }
 
 void attn__additive_backward(const attn__additive_call *c)
 {
-    attn__each(c->ctx, c->key_heads, c->rows * c->longest * c->dk, backward_item, c);
+    attn__each(c->ctx, c->key_heads, work_of(c), backward_item, c);
 }
 
 static void show_row(const attn__additive_call *c, const attn_view *w, char *to, size_t i, size_t h,
                      size_t n)
 {
-    size_t at = (h * c->rows + i) * p_width(c->longest);
+    ptrdiff_t at = (ptrdiff_t)i * c->p.row + (ptrdiff_t)h * c->p.head;
 
     for (int64_t j = 0; j < w->size[3];
          j++, to += w->stride[3] * (int64_t)attn_type_size(w->type)) {
         double x = 0;
 
         if ((size_t)j < n)
-            x = c->f64 ? ((const double *)c->p)[at + (size_t)j]
-                       : (double)((const float *)c->p)[at + (size_t)j];
+            x = c->f64 ? ((const double *)c->p.data)[at + j]
+                       : (double)((const float *)c->p.data)[at + j];
         if (w->type == ATTN_F64)
             *(double *)(void *)to = x;
         else

@@ -1,22 +1,37 @@
 /* additive_real.h: additive.c for one kind of number. */
 
-static void A(weigh)(const attn__additive_call *c, REAL *p, size_t n, const REAL *q, const REAL *k,
-                     const REAL *w)
+static REAL *A(at)(const attn__grid *g, size_t row, size_t head)
+{
+    return (REAL *)g->data + (ptrdiff_t)row * g->row + (ptrdiff_t)head * g->head;
+}
+
+/* p[j] = e^(p[j] - max). The kernel takes whole tiles. */
+static void A(exponentials)(const attn__additive_call *c, REAL *p, size_t n, REAL max)
 {
     const attn__kernels *kernels = c->ctx->kernels;
-    ptrdiff_t stride = (ptrdiff_t)(c->key_heads * c->dk);
+    size_t whole = n / attn__tile * attn__tile;
+    REAL last[attn__tile] = {0};
+
+    for (size_t j = 0; j < whole; j += attn__tile)
+        kernels->CORE.weights(p + j, 0, attn__tile, ~(uint64_t)0, max, 1);
+    if (whole == n)
+        return;
+    memcpy(last, p + whole, (n - whole) * sizeof *p);
+    kernels->CORE.weights(last, 0, attn__tile, ((uint64_t)1 << (n - whole)) - 1, max, 1);
+    memcpy(p + whole, last, (n - whole) * sizeof *p);
+}
+
+static void A(weigh)(const attn__additive_call *c, REAL *p, size_t n, const REAL *q, size_t first,
+                     size_t g, const REAL *w)
+{
+    const attn__kernels *kernels = c->ctx->kernels;
     REAL max = -(REAL)INFINITY, sum = 0;
 
     for (size_t j = 0; j < n; j++) {
-        p[j] = kernels->NN.additive(q, k + (ptrdiff_t)j * stride, w, c->dk);
+        p[j] = kernels->NN.additive(q, A(at)(&c->k, first + j, g), w, c->dk);
         max = p[j] > max ? p[j] : max;
     }
-    for (size_t j = n; j % attn__tile != 0; j++)
-        p[j] = 0;
-    for (size_t j = 0; j < n; j += attn__tile) {
-        uint64_t allow = n - j < attn__tile ? ((uint64_t)1 << (n - j)) - 1 : ~(uint64_t)0;
-        kernels->CORE.weights(p + j, 0, attn__tile, allow, max, 1);
-    }
+    A(exponentials)(c, p, n, max);
     for (size_t j = 0; j < n; j++)
         sum += p[j];
     kernels->NN.add_scaled(p, NULL, p, 1 / sum, NULL, n);
@@ -25,25 +40,21 @@ static void A(weigh)(const attn__additive_call *c, REAL *p, size_t n, const REAL
 static void A(forward)(const attn__additive_call *c, size_t segment, size_t h)
 {
     const attn__kernels *kernels = c->ctx->kernels;
-    size_t g = h / (c->heads / c->key_heads), width = p_width(c->longest);
+    size_t g = h / (c->heads / c->key_heads);
     size_t first = (size_t)c->k_starts[segment], keys = (size_t)c->k_starts[segment + 1] - first;
     size_t from = (size_t)c->q_starts[segment], to = (size_t)c->q_starts[segment + 1];
-    const REAL *k = (const REAL *)c->k + (first * c->key_heads + g) * c->dk;
-    const REAL *v = (const REAL *)c->v + (first * c->key_heads + g) * c->dv;
 
     for (size_t i = from; i < to; i++) {
         size_t n = c->causal ? attn__min(keys, i - from + 1) : keys;
-        REAL *p = (REAL *)c->p + (h * c->rows + i) * width;
-        REAL *out = (REAL *)c->out + (i * c->heads + h) * c->dv;
+        REAL *p = A(at)(&c->p, i, h), *out = A(at)(&c->out, i, h);
 
         memset(out, 0, c->dv * sizeof *out);
+        memset(p + n, 0, (c->longest - n) * sizeof *p);
         if (n == 0)
             continue;
-        A(weigh)
-        (c, p, n, (const REAL *)c->q + (i * c->heads + h) * c->dk, k,
-         (const REAL *)c->w + h * c->dk);
+        A(weigh)(c, p, n, A(at)(&c->q, i, h), first, g, (const REAL *)c->w + h * c->dk);
         for (size_t j = 0; j < n; j++)
-            kernels->NN.add_scaled(out, out, v + j * c->key_heads * c->dv, p[j], NULL, c->dv);
+            kernels->NN.add_scaled(out, out, A(at)(&c->v, first + j, g), p[j], NULL, c->dv);
     }
 }
 
@@ -60,22 +71,20 @@ static REAL A(dot)(const REAL *a, const REAL *b, size_t n)
 static void A(back_row)(const attn__additive_call *c, size_t i, size_t h, size_t first, size_t n)
 {
     const attn__kernels *kernels = c->ctx->kernels;
-    size_t g = h / (c->heads / c->key_heads), at = i * c->heads + h;
-    const REAL *p = (const REAL *)c->p + (h * c->rows + i) * p_width(c->longest);
-    const REAL *dout = (const REAL *)c->dout + at * c->dv;
-    const REAL *q = (const REAL *)c->q + at * c->dk, *w = (const REAL *)c->w + h * c->dk;
-    REAL delta = A(dot)(dout, (const REAL *)c->out + at * c->dv, c->dv);
-    REAL *dq = (REAL *)c->dq + at * c->dk, *dw = (REAL *)c->dw + h * c->dk;
+    size_t g = h / (c->heads / c->key_heads);
+    const REAL *p = A(at)(&c->p, i, h), *dout = A(at)(&c->dout, i, h);
+    const REAL *q = A(at)(&c->q, i, h), *w = (const REAL *)c->w + h * c->dk;
+    REAL delta = A(dot)(dout, A(at)(&c->out, i, h), c->dv);
+    REAL *dq = A(at)(&c->dq, i, h), *dw = (REAL *)c->dw + h * c->dk;
 
     memset(dq, 0, c->dk * sizeof *dq);
-    for (size_t j = 0; j < n; j++) {
-        size_t key = (first + j) * c->key_heads + g;
-        const REAL *k = (const REAL *)c->k + key * c->dk, *v = (const REAL *)c->v + key * c->dv;
-        REAL *dk = (REAL *)c->dkeys + key * c->dk, *dv = (REAL *)c->dvalues + key * c->dv;
-        REAL ds = p[j] * (A(dot)(dout, v, c->dv) - delta);
+    for (size_t j = first; j < first + n; j++) {
+        REAL ds = p[j - first] * (A(dot)(dout, A(at)(&c->v, j, g), c->dv) - delta);
+        REAL *dv = A(at)(&c->dvalues, j, g);
 
-        kernels->NN.add_scaled(dv, dv, dout, p[j], NULL, c->dv);
-        kernels->NN.additive_back(dq, dk, dw, q, k, w, ds, c->dk);
+        kernels->NN.add_scaled(dv, dv, dout, p[j - first], NULL, c->dv);
+        kernels->NN.additive_back(dq, A(at)(&c->dkeys, j, g), dw, q, A(at)(&c->k, j, g), w, ds,
+                                  c->dk);
     }
 }
 
@@ -89,14 +98,14 @@ static void A(backward)(const attn__additive_call *c, size_t g)
         size_t from = (size_t)c->q_starts[segment], to = (size_t)c->q_starts[segment + 1];
 
         for (size_t j = first; j < end; j++) {
-            size_t key = j * c->key_heads + g;
-            memset((REAL *)c->dkeys + key * c->dk, 0, c->dk * sizeof(REAL));
-            memset((REAL *)c->dvalues + key * c->dv, 0, c->dv * sizeof(REAL));
+            memset(A(at)(&c->dkeys, j, g), 0, c->dk * sizeof(REAL));
+            memset(A(at)(&c->dvalues, j, g), 0, c->dv * sizeof(REAL));
         }
         for (size_t h = g * group; h < (g + 1) * group; h++)
-            for (size_t i = from; i < to; i++)
-                A(back_row)
-        (c, i, h, first, c->causal ? attn__min(end - first, i - from + 1) : end - first);
+            for (size_t i = from; i < to; i++) {
+                size_t n = c->causal ? attn__min(end - first, i - from + 1) : end - first;
+                A(back_row)(c, i, h, first, n);
+            }
     }
 }
 

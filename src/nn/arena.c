@@ -8,7 +8,6 @@
 
 #include "src/base/ctx.h"
 #include "src/base/mem.h"
-#include "src/nn/additive.h"
 
 typedef struct cursor {
     char *base;
@@ -97,7 +96,10 @@ static void lay_attend(const attn__run *r, cursor *c, size_t rows, size_t keys, 
     size_t heads = (size_t)g->heads, key_heads = (size_t)g->kv_heads;
     size_t q = heads * (size_t)g->dk, k = key_heads * (size_t)g->dk;
     bool additive = g->score == ATTN_SCORE_ADDITIVE;
+    size_t weights;
 
+    if (!attn__mul(heads, rows, &weights) || !attn__mul(weights, longest, &weights))
+        weights = SIZE_MAX;
     lay_norm(r, c, rows, &s->norm);
     s->heads = reals(r, c, attn__heads_size(g, rows, keys), 1);
     s->raw_q = g->qk_norm ? reals(r, c, rows, q) : NULL;
@@ -110,8 +112,7 @@ static void lay_attend(const attn__run *r, cursor *c, size_t rows, size_t keys, 
     }
     s->even_q = g->qk_temperature ? reals(r, c, rows, q) : NULL;
     s->o = reals(r, c, rows, heads * (size_t)g->dv);
-    s->lse = additive ? reals(r, c, attn__additive_size(heads, rows, longest), 1)
-                      : reals(r, c, rows, heads);
+    s->lse = additive ? reals(r, c, weights, 1) : reals(r, c, rows, heads);
     s->bits = bits(c, attn__rate(r, g->dropout), rows, (size_t)g->d);
     s->out = reals(r, c, rows, (size_t)g->d);
 }

@@ -72,10 +72,18 @@ static void fill_call(const sublayer *u, attn_forward_args *f, attn_mask *m)
     f->dropout_batch = r->batch->first_segment;
 }
 
+static attn__grid grid(void *data, ptrdiff_t row, int64_t width)
+{
+    attn__grid g = {data, row, (ptrdiff_t)width};
+
+    return g;
+}
+
 static attn__additive_call additive_call(const sublayer *u)
 {
     const attn__run *r = u->r;
     const attn_model_config *c = &r->model->config;
+    size_t longest = u->keys->longest;
     attn__additive_call a = {.ctx = r->ctx,
                              .f64 = r->f64,
                              .heads = (size_t)c->heads,
@@ -86,15 +94,14 @@ static attn__additive_call additive_call(const sublayer *u)
                              .q_starts = u->side->starts,
                              .k_starts = u->keys->starts,
                              .causal = !u->cross && u->side->half->causal,
-                             .rows = u->side->rows,
-                             .longest = u->keys->longest,
-                             .q = u->x.q,
-                             .k = u->x.k,
-                             .v = u->x.v,
-                             .w = attn__tensor(r, u->a->score, false),
-                             .p = u->s->lse,
-                             .out = u->s->o};
+                             .longest = longest,
+                             .w = attn__tensor(r, u->a->score, false)};
 
+    a.q = grid(u->x.q, u->x.q_row, c->dk);
+    a.k = grid(u->x.k, u->x.k_row, c->dk);
+    a.v = grid(u->x.v, u->x.v_row, c->dv);
+    a.p = grid(u->s->lse, (ptrdiff_t)longest, (int64_t)(u->side->rows * longest));
+    a.out = grid(u->s->o, (ptrdiff_t)(c->heads * c->dv), c->dv);
     return a;
 }
 
@@ -152,10 +159,10 @@ static attn_status call_backward(const sublayer *u, attn_error *err)
 
     if (u->a->score >= 0) {
         attn__additive_call a = additive_call(u);
-        a.dout = r->dout;
-        a.dq = u->dx.q;
-        a.dkeys = u->dx.k;
-        a.dvalues = u->dx.v;
+        a.dout = grid(r->dout, (ptrdiff_t)(c->heads * c->dv), c->dv);
+        a.dq = grid(u->dx.q, u->dx.q_row, c->dk);
+        a.dkeys = grid(u->dx.k, u->dx.k_row, c->dk);
+        a.dvalues = grid(u->dx.v, u->dx.v_row, c->dv);
         a.dw = attn__tensor(r, u->a->score, true);
         attn__additive_backward(&a);
         return ATTN_OK;
@@ -212,7 +219,7 @@ static void turn(const sublayer *u, bool query, void *x, ptrdiff_t row, bool bac
 {
     const attn_model_config *c = &u->r->model->config;
     const attn__side *side = query ? u->side : u->keys;
-    attn__rotary_call t = {.width = (size_t)c->dk,
+    attn__rotary_call t = {.width = (ptrdiff_t)c->dk,
                            .pairs = (size_t)c->rotary / 2,
                            .adjacent = c->positions == ATTN_POSITIONS_ROTARY_PAIRS,
                            .back = back,

@@ -50,7 +50,7 @@ void attn__activation_forward(const attn__activation_call *c);
 void attn__activation_backward(const attn__activation_call *c);
 
 /* out = add + factor * x where kept. Where the bits of row r come from: (positions[r],
- * sequences[r], site) and the seed. */
+ * sequences[r], site) and the seed. NULL: positions are row numbers, sequences 0. */
 typedef struct attn__dropout_call {
     attn__shape shape;
     double rate; /* 0: everything is kept, and x is not scaled */
@@ -64,15 +64,16 @@ typedef struct attn__dropout_call {
 
 void attn__dropout(const attn__dropout_call *c);
 
-/* out[t] = scale * table[id[t]] + positions[at[t]]; an id of -1 is a row of zeros. Backward adds
- * scale * dout[t] and dout[t] to the rows of the tables' gradients, in the order of t. */
+/* out[t] = scale * table[id[t]] + positions[at[t]] + kinds[kind[t]]; an id of -1 is a row of zeros.
+ * Backward adds scale * dout[t], dout[t] and dout[t] to the rows of the tables' gradients, in the
+ * order of t. */
 typedef struct attn__embedding_call {
     attn__shape shape;
     double scale;
-    const int32_t *id, *at;
-    attn__rows table, positions; /* no positions: 0 */
+    const int32_t *id, *at, *kind;      /* at NULL: row numbers; kind NULL: 0 */
+    attn__rows table, positions, kinds; /* no positions, no kinds: 0 */
     attn__rows out;
-    attn__rows dout, dtable, dpositions;
+    attn__rows dout, dtable, dpositions, dkinds; /* absent: not wanted */
 } attn__embedding_call;
 
 void attn__embedding_forward(const attn__embedding_call *c);
@@ -82,13 +83,36 @@ void attn__embedding_backward(const attn__embedding_call *c);
  * at[r] of the tables [.][pairs]; sines are negated on the way back. */
 typedef struct attn__rotary_call {
     attn__shape shape; /* n: heads */
-    size_t width, pairs;
+    ptrdiff_t width;
+    size_t pairs;
     bool adjacent, back;
-    const int32_t *at;
+    const int32_t *at; /* NULL: row numbers */
     const void *cosine, *sine, *minus_sine;
     attn__rows x;
 } attn__rotary_call;
 
 void attn__rotary(const attn__rotary_call *c);
+
+/* Tables of positions offset, offset + 1, ..., in places.c. out: sines in one of the layouts of
+ * attn_positions. */
+typedef struct attn__sines_call {
+    attn__shape shape;
+    attn_positions layout;
+    double base;
+    int64_t offset;
+    attn__rows out;
+} attn__sines_call;
+
+void attn__sines(const attn__sines_call *c);
+
+/* What attn__rotary reads, dense. */
+typedef struct attn__turns_call {
+    attn__shape shape; /* n: pairs */
+    double base;
+    int64_t offset;
+    void *cosine, *sine, *minus_sine;
+} attn__turns_call;
+
+void attn__turns(const attn__turns_call *c);
 
 #endif

@@ -67,7 +67,8 @@ static void L(dropout_rows)(const attn__dropout_call *c, size_t from, size_t to)
         uint64_t *bits = c->rate > 0 ? c->bits + r * words : NULL;
 
         if (bits && c->make) {
-            uint32_t at[3] = {(uint32_t)c->positions[r], (uint32_t)c->sequences[r], c->site};
+            uint32_t at[3] = {c->positions ? (uint32_t)c->positions[r] : (uint32_t)r,
+                              c->sequences ? (uint32_t)c->sequences[r] : 0, c->site};
             kernels->drop_bits(bits, n, at, c->seed, below);
         }
         kernels->TABLE.add_scaled(L(row)(&c->out, r), L(row)(&c->add, r), L(row)(&c->x, r), factor,
@@ -82,7 +83,7 @@ static void L(embedding_rows)(const attn__embedding_call *c, size_t from, size_t
 
     for (size_t t = from; t < to; t++) {
         REAL *out = L(row)(&c->out, t);
-        const REAL *position = c->positions.data ? L(row)(&c->positions, (size_t)c->at[t]) : NULL;
+        const REAL *position = L(row)(&c->positions, c->at ? (size_t)c->at[t] : t);
 
         if (c->id[t] >= 0)
             k->add_scaled(out, position, L(row)(&c->table, (size_t)c->id[t]), (REAL)c->scale, NULL,
@@ -91,27 +92,34 @@ static void L(embedding_rows)(const attn__embedding_call *c, size_t from, size_t
             memcpy(out, position, n * sizeof *out);
         else
             memset(out, 0, n * sizeof *out);
+        if (c->kinds.data)
+            k->add_scaled(out, out, L(row)(&c->kinds, c->kind ? (size_t)c->kind[t] : 0), 1, NULL,
+                          n);
     }
 }
 
-/* Adds the rows of dout whose row of the table falls to this part. */
-static void L(scatter_rows)(const attn__embedding_call *c, size_t part, size_t parts)
+/* Adds the rows of dout whose row of the table falls to this part. ids NULL: row numbers if
+ * `rising`, else 0. */
+static void L(scatter_table)(const attn__embedding_call *c, const attn__rows *table,
+                             const int32_t *ids, bool rising, REAL scale, size_t part, size_t parts)
 {
-    const KERNELS *k = &c->shape.ctx->kernels->TABLE;
-
-    for (size_t t = 0; t < c->shape.rows; t++) {
-        const REAL *from = L(row)(&c->dout, t);
+    for (size_t t = 0; table->data && t < c->shape.rows; t++) {
+        size_t id = ids ? (size_t)ids[t] : rising ? t : 0;
         REAL *to;
 
-        if (c->id[t] >= 0 && (size_t)c->id[t] % parts == part && c->dtable.data) {
-            to = L(row)(&c->dtable, (size_t)c->id[t]);
-            k->add_scaled(to, to, from, (REAL)c->scale, NULL, c->shape.n);
-        }
-        if (c->dpositions.data && (size_t)c->at[t] % parts == part) {
-            to = L(row)(&c->dpositions, (size_t)c->at[t]);
-            k->add_scaled(to, to, from, 1, NULL, c->shape.n);
-        }
+        if ((ids && ids[t] < 0) || id % parts != part)
+            continue;
+        to = L(row)(table, id);
+        c->shape.ctx->kernels->TABLE.add_scaled(to, to, L(row)(&c->dout, t), scale, NULL,
+                                                c->shape.n);
     }
+}
+
+static void L(scatter_rows)(const attn__embedding_call *c, size_t part, size_t parts)
+{
+    L(scatter_table)(c, &c->dtable, c->id, true, (REAL)c->scale, part, parts);
+    L(scatter_table)(c, &c->dpositions, c->at, true, 1, part, parts);
+    L(scatter_table)(c, &c->dkinds, c->kind, false, 1, part, parts);
 }
 
 static void L(rotary_rows)(const attn__rotary_call *c, size_t from, size_t to)
@@ -119,12 +127,13 @@ static void L(rotary_rows)(const attn__rotary_call *c, size_t from, size_t to)
     const KERNELS *k = &c->shape.ctx->kernels->TABLE;
 
     for (size_t r = from; r < to; r++) {
-        const REAL *cosine = (const REAL *)c->cosine + (size_t)c->at[r] * c->pairs;
-        const REAL *sine =
-            (const REAL *)(c->back ? c->minus_sine : c->sine) + (size_t)c->at[r] * c->pairs;
+        size_t at = (c->at ? (size_t)c->at[r] : r) * c->pairs;
+        const REAL *cosine = (const REAL *)c->cosine + at;
+        const REAL *sine = (const REAL *)(c->back ? c->minus_sine : c->sine) + at;
 
         for (size_t h = 0; h < c->shape.n; h++)
-            k->rotate(L(row)(&c->x, r) + h * c->width, cosine, sine, c->pairs, c->adjacent);
+            k->rotate(L(row)(&c->x, r) + (ptrdiff_t)h * c->width, cosine, sine, c->pairs,
+                      c->adjacent);
     }
 }
 

@@ -1,6 +1,7 @@
 /* pass.c: attn_model_plan, attn_model_forward, attn_model_backward: checks, and the order of
  * stacks. */
 #include "src/nn/arena.h"
+#include "src/nn/call_args.h"
 #include "src/nn/pass.h"
 
 #include "src/base/ctx.h"
@@ -13,27 +14,6 @@
 enum { ALL_FLAGS = ATTN_PASS_BACKWARD | ATTN_PASS_DROPOUT | ATTN_PASS_RECOMPUTE };
 
 /* --- Checks --------------------------------------------------------------------------------- */
-
-/* Copies a versioned struct; see attn.h. */
-static attn_status take_struct(void *to, size_t known, const void *from, const char *what,
-                               attn_error *err)
-{
-    size_t size = 0;
-
-    if (!from)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: NULL", what);
-    memcpy(&size, from, sizeof size);
-    if (size < sizeof size || size > 1 << 16)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s.struct_size: %zu; use the _INIT macro", what,
-                          size);
-    for (size_t i = known; i < size; i++)
-        if (((const char *)from)[i] != 0)
-            return attn__fail(err, ATTN_E_ARGUMENT, 0,
-                              "%s: has fields that this version does not know", what);
-    memset(to, 0, known);
-    memcpy(to, from, attn__min(size, known));
-    return ATTN_OK;
-}
 
 static attn_status check_flags(int flags, attn_error *err)
 {
@@ -178,7 +158,7 @@ attn_status attn_model_plan(const attn_model *model, const attn_batch_limits *li
 
     if (!model || !bytes)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: NULL", model ? "bytes" : "model");
-    TRY(take_struct(&l, sizeof l, limits, "limits", err));
+    TRY(attn__take_struct(&l, sizeof l, limits, "limits", err));
     TRY(check_flags(flags, err));
     open_run(&r, model, flags, l.segments);
     TRY(set_limits(&r, &l, err));
@@ -233,7 +213,7 @@ static attn_status open_pass(attn__run *r, const attn_model *model, const attn_p
 {
     size_t size;
 
-    TRY(take_struct(batch, sizeof *batch, pass->batch, "batch", err));
+    TRY(attn__take_struct(batch, sizeof *batch, pass->batch, "batch", err));
     TRY(check_flags(pass->flags, err));
     open_run(r, model, pass->flags, batch->segments);
     TRY(set_batch(r, batch, err));

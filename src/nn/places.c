@@ -7,9 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-static void put(const attn__run *r, void *to, size_t i, double x)
+static void put(bool f64, void *to, size_t i, double x)
 {
-    if (r->f64)
+    if (f64)
         ((double *)to)[i] = x;
     else
         ((float *)to)[i] = (float)x;
@@ -22,20 +22,19 @@ static double get(const attn__run *r, const void *from, size_t i)
 
 /* --- Sines ---------------------------------------------------------------------------------- */
 
-/* Column c of a row of sines: the frequency of its pair, and whether it is a cosine. Layouts:
- * attn_positions in nn.h. */
-static double frequency(const attn_model_config *c, size_t column, bool *cosine)
+/* The frequency of a column's pair, and whether it is a cosine. Layouts: attn_positions in nn.h. */
+static double frequency(const attn__sines_call *c, size_t column, bool *cosine)
 {
-    double d = (double)c->d, k;
-    size_t half = (size_t)c->d / 2;
+    double d = (double)c->shape.n, k;
+    size_t half = c->shape.n / 2;
 
-    switch (c->positions) {
+    switch (c->layout) {
     case ATTN_POSITIONS_T2T:
         *cosine = column >= half;
         k = (double)(column % (half ? half : 1));
-        return half > 1 ? pow(c->position_base, -k / ((double)half - 1)) : 1;
+        return half > 1 ? pow(c->base, -k / ((double)half - 1)) : 1;
     case ATTN_POSITIONS_MARIAN:
-        half = ((size_t)c->d + 1) / 2;
+        half = (c->shape.n + 1) / 2;
         *cosine = column >= half;
         k = (double)(column % half);
         break;
@@ -44,44 +43,49 @@ static double frequency(const attn_model_config *c, size_t column, bool *cosine)
         k = (double)(column / 2);
         break;
     }
-    return pow(c->position_base, -2 * k / d);
+    return pow(c->base, -2 * k / d);
 }
-
-typedef struct table_job {
-    const attn__run *r;
-    const attn__side *side;
-} table_job;
 
 /* One column of the table, all positions. */
 static void sine_column(const void *arg, size_t column)
 {
-    const table_job *j = arg;
-    const attn_model_config *c = &j->r->model->config;
-    size_t d = (size_t)c->d;
-    bool cosine, none = c->positions == ATTN_POSITIONS_T2T && d % 2 != 0 && column == d - 1;
+    const attn__sines_call *c = arg;
+    size_t d = c->shape.n;
+    bool cosine, none = c->layout == ATTN_POSITIONS_T2T && d % 2 != 0 && column == d - 1;
     double f = frequency(c, column, &cosine);
+    ptrdiff_t bytes = c->out.stride * (ptrdiff_t)(c->shape.f64 ? sizeof(double) : sizeof(float));
 
-    for (size_t i = 0; i < j->side->longest; i++) {
-        double angle = (double)((int64_t)i + c->position_offset) * f;
-        put(j->r, j->side->positions, i * d + column, none ? 0 : cosine ? cos(angle) : sin(angle));
+    for (size_t i = 0; i < c->shape.rows; i++) {
+        double angle = (double)((int64_t)i + c->offset) * f;
+        double x = none ? 0 : cosine ? cos(angle) : sin(angle);
+
+        put(c->shape.f64, (char *)c->out.data + (ptrdiff_t)i * bytes, column, x);
     }
+}
+
+void attn__sines(const attn__sines_call *c)
+{
+    attn__each(c->shape.ctx, c->shape.n, 16 * c->shape.rows * c->shape.n, sine_column, c);
 }
 
 static void turn_column(const void *arg, size_t pair)
 {
-    const table_job *j = arg;
-    const attn_model_config *c = &j->r->model->config;
-    size_t pairs = (size_t)c->rotary / 2;
-    double f = pow(c->position_base, -2 * (double)pair / (double)c->rotary);
+    const attn__turns_call *c = arg;
+    double f = pow(c->base, -2 * (double)pair / (double)(2 * c->shape.n));
 
-    for (size_t i = 0; i < j->side->longest; i++) {
-        double angle = (double)((int64_t)i + c->position_offset) * f;
-        size_t at = i * pairs + pair;
+    for (size_t i = 0; i < c->shape.rows; i++) {
+        double angle = (double)((int64_t)i + c->offset) * f;
+        size_t at = i * c->shape.n + pair;
 
-        put(j->r, j->side->cosine, at, cos(angle));
-        put(j->r, j->side->sine, at, sin(angle));
-        put(j->r, j->side->minus_sine, at, -sin(angle));
+        put(c->shape.f64, c->cosine, at, cos(angle));
+        put(c->shape.f64, c->sine, at, sin(angle));
+        put(c->shape.f64, c->minus_sine, at, -sin(angle));
     }
+}
+
+void attn__turns(const attn__turns_call *c)
+{
+    attn__each(c->shape.ctx, c->shape.n, 32 * c->shape.rows * c->shape.n, turn_column, c);
 }
 
 /* --- Buckets -------------------------------------------------------------------------------- */
@@ -108,6 +112,11 @@ int64_t attn_relative_bucket(int64_t relative, int bidirectional, int64_t bucket
     return base + (far < buckets - 1 ? far : buckets - 1);
 }
 
+typedef struct bias_job {
+    const attn__run *r;
+    const attn__side *side;
+} bias_job;
+
 static int64_t bucket(const attn__run *r, const attn__side *side, size_t i, size_t j)
 {
     const attn_model_config *c = &r->model->config;
@@ -118,7 +127,7 @@ static int64_t bucket(const attn__run *r, const attn__side *side, size_t i, size
 
 static void bias_row(const void *arg, size_t i)
 {
-    const table_job *job = arg;
+    const bias_job *job = arg;
     const attn__run *r = job->r;
     size_t n = job->side->longest, heads = (size_t)r->model->config.heads;
     const void *table = attn__tensor(r, job->side->half->relative, false);
@@ -126,7 +135,7 @@ static void bias_row(const void *arg, size_t i)
     for (size_t j = 0; j < n; j++) {
         size_t row = (size_t)bucket(r, job->side, i, j);
         for (size_t h = 0; h < heads; h++)
-            put(r, job->side->bias, (h * n + i) * n + j, get(r, table, row * heads + h));
+            put(r->f64, job->side->bias, (h * n + i) * n + j, get(r, table, row * heads + h));
     }
 }
 
@@ -139,7 +148,7 @@ void attn__add_buckets(const attn__run *r, const attn__side *side)
         for (size_t j = 0; j < n; j++) {
             size_t row = (size_t)bucket(r, side, i, j) * heads;
             for (size_t h = 0; h < heads; h++)
-                put(r, table, row + h,
+                put(r->f64, table, row + h,
                     get(r, table, row + h) + get(r, side->dbias, (h * n + i) * n + j));
         }
 }
@@ -164,13 +173,23 @@ static void make_slopes(const attn__run *r, const attn__side *side)
 void attn__make_positions(const attn__run *r, const attn__side *side)
 {
     const attn_model_config *c = &r->model->config;
-    table_job job = {r, side};
+    attn__sines_call sines = {.shape = attn__shape_of(r, side->longest, (size_t)c->d),
+                              .layout = c->positions,
+                              .base = c->position_base,
+                              .offset = c->position_offset,
+                              .out = attn__dense(side->positions, (size_t)c->d)};
+    attn__turns_call turns = {.shape = attn__shape_of(r, side->longest, (size_t)c->rotary / 2),
+                              .base = c->position_base,
+                              .offset = c->position_offset,
+                              .cosine = side->cosine,
+                              .sine = side->sine,
+                              .minus_sine = side->minus_sine};
+    bias_job job = {r, side};
 
     if (side->positions)
-        attn__each(r->ctx, (size_t)c->d, 16 * side->longest * (size_t)c->d, sine_column, &job);
+        attn__sines(&sines);
     if (side->cosine)
-        attn__each(r->ctx, (size_t)c->rotary / 2, 16 * side->longest * (size_t)c->rotary,
-                   turn_column, &job);
+        attn__turns(&turns);
     if (side->bias)
         attn__each(r->ctx, side->longest, side->longest * side->longest * (size_t)c->heads,
                    bias_row, &job);
