@@ -1,61 +1,10 @@
-/* test_nn_layers.c: layers called one by one: their gradients against differences in f64, their
- * bits for any threads and strides, and what they refuse. */
+/* test_nn_layers.c: norms, activations and linear layers called one by one: their gradients against
+ * differences in f64, their bits for any threads and strides, and what they refuse. */
 #include "include/attn/nn.h"
-#include "tests/expect.h"
+#include "tests/nn_layer.h"
 
 #include <math.h>
 #include <string.h>
-
-static arena memory;
-
-static attn_view bells(rng *r, attn_type type, int64_t rows, int64_t n)
-{
-    attn_view v = view_new(&memory, r, type, 1, 1, rows, n, LAYOUT_PADDED);
-
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < n; j++)
-            view_set(&v, 0, 0, i, j, rng_bell(r));
-    return v;
-}
-
-static double dot(const attn_view *a, const attn_view *b)
-{
-    double sum = 0;
-
-    for (int64_t i = 0; i < a->size[2]; i++)
-        for (int64_t j = 0; j < a->size[3]; j++)
-            sum += view_get(a, 0, 0, i, j) * view_get(b, 0, 0, i, j);
-    return sum;
-}
-
-/* The loss of a call: dout . out, as a function of the views it reads. */
-typedef double (*loss_fn)(void *call);
-
-/* d(loss)/d(view) along a random direction, by differences, against `gradient`. */
-static void check_gradient(rng *r, loss_fn loss, void *call, const attn_view *view,
-                           const attn_view *gradient, const char *what)
-{
-    attn_view direction = bells(r, ATTN_F64, view->size[2], view->size[3]);
-    double h = 1e-6, side[2], want = dot(&direction, gradient), got;
-
-    for (int k = 0; k < 3; k++) {
-        for (int64_t i = 0; i < view->size[2]; i++)
-            for (int64_t j = 0; j < view->size[3]; j++)
-                view_set(view, 0, 0, i, j,
-                         view_get(view, 0, 0, i, j) +
-                             (k == 1 ? -2 : 1) * h * view_get(&direction, 0, 0, i, j));
-        if (k < 2)
-            side[k] = loss(call);
-    }
-    got = (side[0] - side[1]) / (2 * h);
-    CHECK_MSG(fabs(got - want) <= 1e-7 * (fabs(want) + 10), "%s: %g, difference %g", what, want,
-              got);
-}
-
-static const attn_ctx *ctx(void)
-{
-    return ctx_for(ATTN_SET_AUTO, 2);
-}
 
 /* --- Norms ---------------------------------------------------------------------------------- */
 
@@ -63,8 +12,8 @@ static double norm_loss(void *call)
 {
     attn_norm_args *a = call;
 
-    CHECK(attn_norm_forward(ctx(), a, NULL) == ATTN_OK);
-    return dot(&a->dout, &a->out);
+    CHECK(attn_norm_forward(layer_ctx(), a, NULL) == ATTN_OK);
+    return view_dot(&a->dout, &a->out);
 }
 
 static attn_norm_args norm_draw(rng *r, attn_type type, attn_norm kind, int64_t rows, int64_t n)
@@ -102,12 +51,12 @@ static void norms(void **state)
         attn_norm_args more;
 
         norm_loss(&a);
-        CHECK(attn_norm_backward(ctx(), &a, NULL) == ATTN_OK);
+        CHECK(attn_norm_backward(layer_ctx(), &a, NULL) == ATTN_OK);
         more = a; /* on top of what is there */
         more.dweight = more.dbias = (attn_view){0};
         more.add = add;
-        more.dx = view_copy(&memory, &r, &add, ATTN_F64, LAYOUT_BHSD);
-        CHECK(attn_norm_backward(ctx(), &more, NULL) == ATTN_OK);
+        more.dx = view_copy(&layer_memory, &r, &add, ATTN_F64, LAYOUT_BHSD);
+        CHECK(attn_norm_backward(layer_ctx(), &more, NULL) == ATTN_OK);
         for (int64_t j = 0; j < a.x.size[3]; j++)
             CHECK(view_get(&more.dx, 0, 0, 0, j) ==
                   view_get(&a.dx, 0, 0, 0, j) + view_get(&add, 0, 0, 0, j));
@@ -115,7 +64,7 @@ static void norms(void **state)
         check_gradient(&r, norm_loss, &a, &a.bias, &a.dbias, "dbias");
         if (a.weight.data)
             check_gradient(&r, norm_loss, &a, &a.weight, &a.dweight, "dweight");
-        arena_reset(&memory);
+        arena_reset(&layer_memory);
     }
 }
 
@@ -125,8 +74,17 @@ static double activation_loss(void *call)
 {
     attn_activation_args *a = call;
 
-    CHECK(attn_activation_forward(ctx(), a, NULL) == ATTN_OK);
-    return dot(&a->dout, &a->out);
+    CHECK(attn_activation_forward(layer_ctx(), a, NULL) == ATTN_OK);
+    return view_dot(&a->dout, &a->out);
+}
+
+/* relu has a corner at 0, which a bell may hit. */
+static void leave_corner(const attn_view *x)
+{
+    for (int64_t i = 0; i < x->size[2]; i++)
+        for (int64_t j = 0; j < x->size[3]; j++)
+            if (fabs(view_get(x, 0, 0, i, j)) < 1e-4)
+                view_set(x, 0, 0, i, j, 0.5);
 }
 
 static void activations(void **state)
@@ -139,6 +97,7 @@ static void activations(void **state)
 
         a.activation = (attn_activation)(i % 5);
         a.x = bells(&r, ATTN_F64, rows, n);
+        leave_corner(&a.x);
         a.out = bells(&r, ATTN_F64, rows, n);
         a.dout = bells(&r, ATTN_F64, rows, n);
         a.dx = bells(&r, ATTN_F64, rows, n);
@@ -146,11 +105,11 @@ static void activations(void **state)
             a.times = bells(&r, ATTN_F64, rows, n);
             a.dtimes = bells(&r, ATTN_F64, rows, n);
         }
-        CHECK(attn_activation_backward(ctx(), &a, NULL) == ATTN_OK);
+        CHECK(attn_activation_backward(layer_ctx(), &a, NULL) == ATTN_OK);
         check_gradient(&r, activation_loss, &a, &a.x, &a.dx, "dx");
         if (i % 2)
             check_gradient(&r, activation_loss, &a, &a.times, &a.dtimes, "dtimes");
-        arena_reset(&memory);
+        arena_reset(&layer_memory);
     }
 }
 
@@ -165,8 +124,8 @@ static double linear_loss(void *call)
 {
     linear *l = call;
 
-    CHECK(attn_gemm(ctx(), &l->g, NULL) == ATTN_OK);
-    return dot(&l->a.dout, &l->g.out);
+    CHECK(attn_gemm(layer_ctx(), &l->g, NULL) == ATTN_OK);
+    return view_dot(&l->a.dout, &l->g.out);
 }
 
 static void linear_layers(void **state)
@@ -187,11 +146,11 @@ static void linear_layers(void **state)
         l.a.dbias = bells(&r, ATTN_F64, 1, out);
         view_fill(&l.a.dweight, 0);
         view_fill(&l.a.dbias, 0);
-        CHECK(attn_linear_backward(ctx(), &l.a, NULL) == ATTN_OK);
+        CHECK(attn_linear_backward(layer_ctx(), &l.a, NULL) == ATTN_OK);
         check_gradient(&r, linear_loss, &l, &l.a.x, &l.a.dx, "dx");
         check_gradient(&r, linear_loss, &l, &l.a.weight, &l.a.dweight, "dweight");
         check_gradient(&r, linear_loss, &l, &l.g.bias, &l.a.dbias, "dbias");
-        arena_reset(&memory);
+        arena_reset(&layer_memory);
     }
 }
 
@@ -215,8 +174,8 @@ static void threads_change_nothing(void **state)
     CHECK(attn_norm_backward(ctx_for(ATTN_SET_AUTO, 4), &b, NULL) == ATTN_OK);
     CHECK(view_same_bits(&a.out, &b.out) && view_same_bits(&a.dx, &b.dx));
     CHECK(view_same_bits(&a.dbias, &b.dbias));
-    CHECK(arena_poison_intact(&memory));
-    arena_reset(&memory);
+    CHECK(arena_poison_intact(&layer_memory));
+    arena_reset(&layer_memory);
 }
 
 static void wrong_calls(void **state)
@@ -229,7 +188,7 @@ static void wrong_calls(void **state)
     do {                                                                                           \
         a = good;                                                                                  \
         change;                                                                                    \
-        CHECK(attn_norm_forward(ctx(), &a, &err) == (status));                                     \
+        CHECK(attn_norm_forward(layer_ctx(), &a, &err) == (status));                               \
         CHECK_MSG(strncmp(err.text, start, strlen(start)) == 0, "%s: %s", #change, err.text);      \
     } while (0)
     REFUSES(a.struct_size = 1, ATTN_E_ARGUMENT, "args.struct_size");
@@ -244,10 +203,10 @@ static void wrong_calls(void **state)
     REFUSES(a.x.stride[3] = 2, ATTN_E_ARGUMENT, "x: columns");
 #undef REFUSES
     CHECK(attn_norm_forward(NULL, &good, &err) == ATTN_E_ARGUMENT);
-    CHECK(attn_norm_backward(ctx(), NULL, &err) == ATTN_E_ARGUMENT);
-    CHECK(attn_activation_forward(ctx(), NULL, &err) == ATTN_E_ARGUMENT);
-    CHECK(attn_linear_backward(ctx(), NULL, &err) == ATTN_E_ARGUMENT);
-    arena_reset(&memory);
+    CHECK(attn_norm_backward(layer_ctx(), NULL, &err) == ATTN_E_ARGUMENT);
+    CHECK(attn_activation_forward(layer_ctx(), NULL, &err) == ATTN_E_ARGUMENT);
+    CHECK(attn_linear_backward(layer_ctx(), NULL, &err) == ATTN_E_ARGUMENT);
+    arena_reset(&layer_memory);
 }
 
 int main(int argc, char **argv)

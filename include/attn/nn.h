@@ -253,10 +253,11 @@ ATTN_API attn_status attn_model_load_memory(const attn_ctx *ctx, const void *byt
 /* --- Layers --------------------------------------------------------------------------------- */
 
 /* The layers between matrix products (attn_gemm) and attention (attn_forward), for those who build
- * their own models. Each has a struct that serves both directions; what a direction does not name
- * is ignored. Views are [1, 1, T, n] with adjacent columns, f32 or all of them f64; vectors are [1,
- * 1, 1, n]. Gradients of parameters are added to what is there (absent: not wanted); those of
- * inputs are overwritten. Outputs overlap nothing but what is named. Nothing is allocated. Errors:
+ * their own models: the code that models run. Each has a struct that serves both directions; what a
+ * direction does not name is ignored. Views are [1, 1, T, n] unless told otherwise, with adjacent
+ * columns, f32 or all of them f64; vectors are [1, 1, 1, n]. Gradients of parameters are added to
+ * what is there (absent: not wanted); those of inputs are overwritten. Outputs overlap nothing but
+ * what is named. Nothing is allocated unless told otherwise. Bits do not depend on threads. Errors:
  * ATTN_E_ARGUMENT, ATTN_E_SHAPE. Any number of calls may run at once on one context. */
 
 typedef struct attn_norm_args {
@@ -312,6 +313,161 @@ typedef struct attn_linear_args {
  * free it. Errors: those of attn_gemm too. */
 ATTN_API attn_status attn_linear_backward(const attn_ctx *ctx, const attn_linear_args *args,
                                           attn_error *err);
+
+/* Tokens and where they stand become rows. -1 among ids, and nowhere else, is a row of zeros. */
+typedef struct attn_embedding_args {
+    size_t struct_size;
+    const int32_t *ids;    /* [T]: rows of table */
+    const int32_t *places; /* [T]: rows of positions; NULL: 0, 1, ... */
+    const int32_t *types;  /* [T]: rows of type_table; NULL: row 0 */
+    double scale;          /* of table's rows; 0: 1 */
+    attn_view table;       /* [1, 1, V, n] */
+    attn_view positions;   /* [1, 1, P, n], learned or from attn_sinusoids; or absent (0) */
+    attn_view type_table;  /* [1, 1, K, n], or absent (0) */
+    attn_view out;         /* forward */
+    attn_view dout;        /* backward */
+    attn_view dtable, dpositions, dtype_table; /* the tables' sizes */
+} attn_embedding_args;
+#define ATTN_EMBEDDING_ARGS_INIT ATTN_INIT(attn_embedding_args)
+
+/* out[t] = scale table[ids[t]] + positions[places[t]] + type_table[types[t]]. Rows of tables that
+ * several t read get their gradients in the order of t. Errors: ATTN_E_ARGUMENT also for an id
+ * without a row. */
+ATTN_API attn_status attn_embedding_forward(const attn_ctx *ctx, const attn_embedding_args *args,
+                                            attn_error *err);
+ATTN_API attn_status attn_embedding_backward(const attn_ctx *ctx, const attn_embedding_args *args,
+                                             attn_error *err);
+
+/* Writes sines and cosines of the positions offset, offset + 1, ... to the rows of out [1, 1, P,
+ * n], in one of the first three layouts of attn_positions (d is n). base 0: 10000. */
+ATTN_API attn_status attn_sinusoids(const attn_ctx *ctx, attn_positions layout, double base,
+                                    int64_t offset, const attn_view *out, attn_error *err);
+
+/* Writes what attn_rotary_forward reads to out [1, 3, P, pairs], dense: cosines, sines and negated
+ * sines of p base^(-i/pairs) for the positions p = offset, offset + 1, ... base 0: 10000. */
+ATTN_API attn_status attn_rotary_table(const attn_ctx *ctx, double base, int64_t offset,
+                                       const attn_view *out, attn_error *err);
+
+typedef struct attn_rotary_args {
+    size_t struct_size;
+    attn_positions positions; /* ROTARY: channels i and i + pairs; ROTARY_PAIRS: 2i and 2i + 1 */
+    attn_view table;          /* [1, 3, P, pairs] of attn_rotary_table */
+    const int32_t *places;    /* [T]: rows of the table; NULL: 0, 1, ... */
+    attn_view x; /* [1, h, T, w], w >= 2 pairs, any strides of heads and rows: turned in place; on
+                  * the way back the gradient. Channels from 2 pairs on stay as they are */
+} attn_rotary_args;
+#define ATTN_ROTARY_ARGS_INIT ATTN_INIT(attn_rotary_args)
+
+/* (x0, x1) <- (x0 cos - x1 sin, x1 cos + x0 sin); backward turns the other way. */
+ATTN_API attn_status attn_rotary_forward(const attn_ctx *ctx, const attn_rotary_args *args,
+                                         attn_error *err);
+ATTN_API attn_status attn_rotary_backward(const attn_ctx *ctx, const attn_rotary_args *args,
+                                          attn_error *err);
+
+typedef struct attn_dropout_args {
+    size_t struct_size;
+    double rate; /* 0 <= rate < 1 */
+    /* What is dropped is a function of these, the row's position and sequence, and the column: */
+    uint64_t seed;
+    uint32_t site;                        /* one for each place of a model that drops */
+    const int32_t *positions, *sequences; /* [T]; NULL: 0, 1, ... and zeros */
+    uint64_t *bits;        /* [T][(n + 63) / 64], kept: written by forward, read by backward */
+    attn_view x, add, out; /* [1, 1, T, n]; add may be absent (0), out may be x or add */
+    attn_view dout, dx;    /* backward: dx may be dout */
+} attn_dropout_args;
+#define ATTN_DROPOUT_ARGS_INIT ATTN_INIT(attn_dropout_args)
+
+/* out = add + (kept ? x / (1 - rate) : 0);  dx = kept ? dout / (1 - rate) : 0. */
+ATTN_API attn_status attn_dropout_forward(const attn_ctx *ctx, const attn_dropout_args *args,
+                                          attn_error *err);
+ATTN_API attn_status attn_dropout_backward(const attn_ctx *ctx, const attn_dropout_args *args,
+                                           attn_error *err);
+
+/* Additive attention of packed sequences. Views [1, heads, rows, width] have any strides of heads
+ * and rows. Queries and keys are what attn_gemm has made of their inputs; a bias is in queries. */
+typedef struct attn_additive_args {
+    size_t struct_size;
+    int causal;                         /* row i of a sequence sees its keys 0 .. i */
+    int64_t segments;                   /* sequences; 0: one */
+    const int64_t *q_starts, *k_starts; /* [segments + 1], as in attn_mask; NULL for one */
+    attn_view q;                        /* [1, h, Tq, dk] */
+    attn_view k, v;                     /* [1, hk, Tk, dk], [1, hk, Tk, dv]; hk divides h */
+    attn_view w;                        /* [1, 1, h, dk], dense */
+    attn_view out;                      /* [1, h, Tq, dv]: written by forward, read by backward */
+    attn_view weights; /* [1, h, Tq, n], likewise: column j is key j of the row's own sequence,
+                        * zeros where there is none; n >= the longest */
+    attn_view dout;
+    attn_view dq, dk, dv; /* all of them */
+    attn_view dw;         /* dense; added to */
+} attn_additive_args;
+#define ATTN_ADDITIVE_ARGS_INIT ATTN_INIT(attn_additive_args)
+
+/* weights = softmax over j of sum_c w[c] tanh(q[i,c] + k[j,c]);  out = weights v. Rows without keys
+ * are zeros. Time: Tq Tk dk hyperbolic tangents, twice on the way back. */
+ATTN_API attn_status attn_additive_forward(const attn_ctx *ctx, const attn_additive_args *args,
+                                           attn_error *err);
+ATTN_API attn_status attn_additive_backward(const attn_ctx *ctx, const attn_additive_args *args,
+                                            attn_error *err);
+
+typedef enum attn_gate {
+    ATTN_GATE_SOFTMAX = 0, /* e^z[j] over the sum of the sequence's: a mean of its rows */
+    ATTN_GATE_LOGISTIC     /* 1 / (1 + e^-z[j]): each row for itself */
+} attn_gate;
+
+/* Attention without queries: h weighted sums of the rows of each sequence. z is given, or linear in
+ * x: then attn_gemm makes it, and attn_linear_backward takes dz back, with dx as `add`. */
+typedef struct attn_gate_args {
+    size_t struct_size;
+    attn_gate gate;
+    int64_t segments;      /* sequences; 0: one */
+    const int64_t *starts; /* [segments + 1]; NULL for one */
+    attn_view x;           /* [1, 1, T, n] */
+    attn_view z;           /* [1, 1, T, h] */
+    attn_view weights;     /* [1, 1, T, h]: written by forward, read by backward */
+    attn_view out; /* [1, 1, segments h, n], likewise: row s h + g is gate g of sequence s */
+    attn_view dout;
+    attn_view dx, dz; /* either may be absent; dz may be z or weights */
+} attn_gate_args;
+#define ATTN_GATE_ARGS_INIT ATTN_INIT(attn_gate_args)
+
+/* out[s, g] = sum_j weights[j, g] x[j], over the rows of s. A sequence without rows gives zeros. */
+ATTN_API attn_status attn_gate_forward(const attn_ctx *ctx, const attn_gate_args *args,
+                                       attn_error *err);
+ATTN_API attn_status attn_gate_backward(const attn_ctx *ctx, const attn_gate_args *args,
+                                        attn_error *err);
+
+/* Multi-head attention between projections. What lies between them is an attn_forward call of the
+ * caller's (masks, packed sequences, scale, sinks, dropout, statistics and weights of it included),
+ * whose views q, k, v, out and lse are memory that this layer fills and its way back reads again:
+ * q [1, h, Tq, dk], k [1, hk, Tk, dk], v [1, hk, Tk, dv] and out [1, h, Tq, dv] with heads side by
+ * side in rows (attn_view_bshd), lse [1, h, Tq, 1]. */
+typedef struct attn_multihead_args {
+    size_t struct_size;
+    const attn_forward_args *attention;
+    attn_view x;      /* [1, 1, Tq, d] */
+    attn_view memory; /* [1, 1, Tk, dm]: of keys and values; absent: x */
+    attn_view wq, wk, wv,
+        wo; /* [1, 1, h dk, d], [1, 1, hk dk, dm], [1, 1, hk dv, dm], [1, 1, do, h dv] */
+    attn_view bq, bk, bv, bo; /* [1, 1, 1, ...], or absent */
+    attn_view out;            /* [1, 1, Tq, do] */
+
+    /* Backward. `gradients` is the call that takes attention back: its dout, dq, dk and dv are
+     * memory, of the shapes of attention's out, q, k and v, and needed; the rest is as the caller
+     * wants it. Its `forward` is not read. */
+    const attn_backward_args *gradients;
+    attn_view dout;
+    attn_view dx, dmemory; /* overwritten; either may be absent. Without memory dx has all */
+    attn_view dwq, dwk, dwv, dwo, dbq, dbk, dbv, dbo; /* added to, or absent */
+} attn_multihead_args;
+#define ATTN_MULTIHEAD_ARGS_INIT ATTN_INIT(attn_multihead_args)
+
+/* out = Concat_h(Attn(x Wq^T + bq, m Wk^T + bk, m Wv^T + bv)) Wo^T + bo, m being memory or x. The
+ * products allocate workspace and free it, attention too unless it has been given one. Errors:
+ * those of attn_gemm, attn_forward and attn_backward too; outputs are then undefined. */
+ATTN_API attn_status attn_multihead_forward(const attn_ctx *ctx, const attn_multihead_args *args,
+                                            attn_error *err);
+ATTN_API attn_status attn_multihead_backward(const attn_ctx *ctx, const attn_multihead_args *args,
+                                             attn_error *err);
 
 /* T5's bucket of a distance key - query: with B = buckets, halved if bidirectional (then + B for
  * keys after the query), a = |distance| (one way: 0 for keys after the query): a if a < B/2, else
