@@ -4,6 +4,7 @@
 #     scripts/build.sh PRESET [cmake options]
 #
 # Without cmocka the tests are left out, so that users need not have it. ATTN_JOBS: compilers at once.
+# ATTN_WERROR=ON: warnings are errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,6 +12,7 @@ preset=$1
 shift
 options=()
 [[ $* == *ATTN_TESTS* ]] || pkg-config --exists cmocka || options+=(-DATTN_TESTS=OFF)
+[[ -n ${ATTN_WERROR:-} ]] && options+=(-DATTN_WERROR="$ATTN_WERROR")
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
