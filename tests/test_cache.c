@@ -157,6 +157,15 @@ static void model_check(const model *m, int64_t queries, int64_t window, const c
                     (int)m->options.kind, (int)s, (int)m->length[s], (int)m->first[s],
                     (int)queries);
     }
+    if (b > 1) { /* a batch of fewer: the first sequences */
+        attn_view all = view_part(&a.out, 0, 0, b - 1);
+
+        a.q = view_part(&a.q, 0, 0, b - 1);
+        a.out = view_plain(&problem_mem, wide, b - 1, HEADS, queries, DV);
+        CHECK_MSG(attn_decode(m->ctx, m->cache, &a, &err) == ATTN_OK, "%s: %s", when, err.text);
+        expect_same(&a.out, &all, "%s: kind %d, all but the last sequence", when,
+                    (int)m->options.kind);
+    }
 }
 
 /* --- What goes in comes out ----------------------------------------------------------------- */

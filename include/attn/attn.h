@@ -667,8 +667,9 @@ ATTN_API attn_status attn_cache_assign(attn_cache *cache, int64_t sequence, int6
 ATTN_API int64_t attn_cache_first(const attn_cache *cache, int64_t sequence);
 ATTN_API int64_t attn_cache_length(const attn_cache *cache, int64_t sequence);
 
-/* attn_forward over the keys and values of a cache. args->k, args->v must be absent, batch of q
- * equals the cache's. Positions: key rows stand where the cache says; query row i of sequence b at
+/* attn_forward over the keys and values of a cache. args->k, args->v must be absent; B, the batch
+ * of q, is the cache's or less: its first B sequences. Positions: key rows stand where the cache
+ * says; query row i of sequence b at
  *
  *     pos_q = first + length - Tq + q_offset + q_offsets[b] + i
  *

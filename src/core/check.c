@@ -372,8 +372,8 @@ static attn_status check_inputs(attn__problem *p, attn_error *err)
     if (!p->cache && k->size[0] != q->size[0])
         return attn__fail(err, ATTN_E_SHAPE, 0, "k: batch = %lld, expected q's %lld",
                           (long long)k->size[0], (long long)q->size[0]);
-    if (p->cache && p->cache->options.batch != q->size[0])
-        return attn__fail(err, ATTN_E_SHAPE, 0, "q: batch = %lld, expected the cache's %lld",
+    if (p->cache && p->cache->options.batch < q->size[0])
+        return attn__fail(err, ATTN_E_SHAPE, 0, "q: batch = %lld, the cache has %lld sequences",
                           (long long)q->size[0], (long long)p->cache->options.batch);
     if (p->heads > 0 && (p->key_heads == 0 || p->heads % p->key_heads != 0))
         return attn__fail(err, ATTN_E_SHAPE, 0, "q: heads = %lld, expected a multiple of k's %lld",
