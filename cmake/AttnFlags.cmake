@@ -88,8 +88,12 @@ endfunction()
 
 # Sets ${result} to 1 if the source includes the header of attn_${name}, or of its inside, else 0.
 function(attn_uses name source result)
+    set(headers ${name})
+    if(name STREQUAL nn)
+        set(headers "(nn|generate)")
+    endif()
     file(STRINGS ${source} lines
-         REGEX "#include [<\"](include/)?attn/${name}\\.h[>\"]|#include \"src/${name}/")
+         REGEX "#include [<\"](include/)?attn/${headers}\\.h[>\"]|#include \"src/${name}/")
     if(lines)
         set(${result} 1 PARENT_SCOPE)
     else()

@@ -17,6 +17,12 @@ typedef struct temper_job {
     void *sum; /* the way back: out is the gradient */
 } temper_job;
 
+static size_t keys_of(const attn__additive_call *c, size_t segment)
+{
+    return (size_t)(c->k_counts ? c->k_counts[segment]
+                                : c->k_starts[segment + 1] - c->k_starts[segment]);
+}
+
 #define REAL float
 #define A(name) name##_f32
 #define NN nn_f32

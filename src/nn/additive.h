@@ -17,7 +17,8 @@ typedef struct attn__additive_call {
     bool f64, causal;
     size_t heads, key_heads, dk, dv, segments, longest;
     const int64_t *q_starts, *k_starts;
-    const void *w; /* [heads][dk] */
+    const int64_t *k_counts; /* keys of each segment; NULL: up to the next one's first */
+    const void *w;           /* [heads][dk] */
     attn__grid q, k, v, p, out;
     attn__grid dout, dq, dkeys, dvalues;
     void *dw; /* added to */

@@ -41,7 +41,7 @@ static void A(forward)(const attn__additive_call *c, size_t segment, size_t h)
 {
     const attn__kernels *kernels = c->ctx->kernels;
     size_t g = h / (c->heads / c->key_heads);
-    size_t first = (size_t)c->k_starts[segment], keys = (size_t)c->k_starts[segment + 1] - first;
+    size_t first = (size_t)c->k_starts[segment], keys = keys_of(c, segment);
     size_t from = (size_t)c->q_starts[segment], to = (size_t)c->q_starts[segment + 1];
 
     for (size_t i = from; i < to; i++) {

@@ -195,7 +195,7 @@ static void lay_side(const attn__run *r, cursor *c, attn__side *side, const attn
     const attn_model_config *g = &r->model->config;
     size_t d = (size_t)g->d, rows = side->rows;
 
-    if (!side->half)
+    if (!side->half || (r->step && side == &r->encoder))
         return;
     side->block = take(c, side->half->layers, 1, sizeof *side->block);
     for (size_t i = 0; side->block && i < side->half->layers; i++)
@@ -204,7 +204,8 @@ static void lay_side(const attn__run *r, cursor *c, attn__side *side, const attn
     side->place = take(c, rows, 1, sizeof *side->place);
     side->sequence = take(c, rows, 1, sizeof *side->sequence);
     side->at = take(c, rows, 1, sizeof *side->at);
-    lay_positions(r, c, side);
+    if (!r->step) /* those of steps are made once */
+        lay_positions(r, c, side);
     if (side->half->embedding_norm.weight >= 0) {
         side->embedded = reals(r, c, rows, d);
         side->embedded_mean = reals(r, c, rows, 1);

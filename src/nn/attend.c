@@ -1,5 +1,6 @@
 /* attend.c: the attention sublayer, forward and backward. */
 #include "src/nn/additive.h"
+#include "src/nn/memory.h"
 #include "src/nn/pass.h"
 
 #include "src/base/error.h"
@@ -16,6 +17,31 @@ typedef struct sublayer {
 } sublayer;
 
 /* --- The attention call --------------------------------------------------------------------- */
+
+static size_t layer_of(const sublayer *u)
+{
+    return u->site / attn__sites - 1;
+}
+
+/* A step reads what memory has of the sources. */
+static bool keys_are_kept(const sublayer *u)
+{
+    return u->r->step && u->cross;
+}
+
+/* The keys of a step: those of memory. */
+static void read_memory(sublayer *u)
+{
+    const attn__memory *m = u->r->memory;
+    const attn__layer_memory *l = &m->layer[layer_of(u)];
+
+    u->x.k = u->cross ? l->cross.k : l->k;
+    u->x.v = u->cross ? l->cross.v : l->v;
+    if (u->cross) {
+        u->x.k_row = l->cross.k_row;
+        u->x.v_row = l->cross.v_row;
+    }
+}
 
 /* row: from one row to the next; 0: heads fill it. */
 static attn_view heads_of(const attn__run *r, const void *data, size_t rows, int64_t heads,
@@ -102,6 +128,13 @@ static attn__additive_call additive_call(const sublayer *u)
     a.v = grid(u->x.v, u->x.v_row, c->dv);
     a.p = grid(u->s->lse, (ptrdiff_t)longest, (int64_t)(u->side->rows * longest));
     a.out = grid(u->s->o, (ptrdiff_t)(c->heads * c->dv), c->dv);
+    if (r->step && !u->cross) { /* a segment for each hypothesis */
+        a.segments = r->memory->count;
+        a.q_starts = r->memory->ordinal;
+        a.k_starts = r->memory->first;
+        a.k_counts = r->memory->ends;
+        a.causal = false;
+    }
     return a;
 }
 
@@ -121,6 +154,34 @@ static const attn_look *look_of(const sublayer *u)
     return NULL;
 }
 
+/* A step's queries, one a hypothesis, against the keys that memory holds of it. */
+static attn_status call_cache(const sublayer *u, attn_error *err)
+{
+    const attn__run *r = u->r;
+    const attn__memory *memory = r->memory;
+    const attn_model_config *c = &r->model->config;
+    const attn_cache *cache = memory->layer[layer_of(u)].cache;
+    attn_forward_args f;
+    attn_mask m;
+    attn_plan plan = ATTN_PLAN_INIT;
+    int64_t rows = (int64_t)u->side->rows;
+
+    fill_call(u, &f, &m);
+    m.segments = 0;
+    m.q_starts = m.k_starts = NULL;
+    m.causal = 0;
+    if (memory->bias)
+        m.bias = attn_view_bhsd(memory->bias, c->type, rows, c->heads, 1, (int64_t)memory->longest);
+    f.k = f.v = f.lse = (attn_view){0};
+    f.q = attn_view_bshd(u->x.q, c->type, rows, c->heads, 1, c->dk);
+    f.q.stride[0] = u->x.q_row;
+    f.out = attn_view_bshd(u->s->o, c->type, rows, c->heads, 1, c->dv);
+    TRY(attn_decode_plan(r->ctx, cache, &f, &plan, err));
+    f.workspace = attn__work(r, plan.workspace_size);
+    f.workspace_size = r->work_size;
+    return attn_decode(r->ctx, cache, &f, err);
+}
+
 static attn_status call_forward(const sublayer *u, attn_error *err)
 {
     const attn_look *look = look_of(u);
@@ -135,6 +196,8 @@ static attn_status call_forward(const sublayer *u, attn_error *err)
             attn__additive_show(&a, &look->weights, (size_t)look->head);
         return ATTN_OK;
     }
+    if (u->r->step && !u->cross)
+        return call_cache(u, err);
     fill_call(u, &f, &m);
     if (look) {
         f.weights = look->weights;
@@ -245,7 +308,9 @@ static void prepare(const sublayer *u)
     if (c->qk_norm) {
         attn__norm_call n = head_norm(u, true, q);
         attn__norm_forward(&n);
-        n = head_norm(u, false, u->x.k);
+    }
+    if (c->qk_norm && !keys_are_kept(u)) {
+        attn__norm_call n = head_norm(u, false, u->x.k);
         attn__norm_forward(&n);
     }
     turn(u, true, q, u->x.q_row, false);
@@ -294,6 +359,8 @@ static attn_status project(const sublayer *u, attn_error *err)
         return attn__linear_forward(r, a->q, joined_rows(u), u->y, rows, ATTN_ACT_NONE, NULL, q,
                                     err);
     TRY(attn__linear_forward(r, a->q, 0, u->y, rows, ATTN_ACT_NONE, NULL, q, err));
+    if (keys_are_kept(u))
+        return ATTN_OK;
     if (u->joined)
         return attn__linear_forward(r, a->k, joined_rows(u), u->z, keys, ATTN_ACT_NONE, NULL, k,
                                     err);
@@ -338,6 +405,10 @@ attn_status attn__attend_forward(const attn__run *r, const attn__side *side,
         attn__norm_rows(r, norm, side->rows, x, &s->norm, s->norm.y);
     TRY(project(&u, err));
     prepare(&u);
+    if (r->memory && side == &r->decoder && !keys_are_kept(&u))
+        attn__memory_store(r, layer_of(&u), u.cross, &u.x);
+    if (r->step)
+        read_memory(&u);
     TRY(call_forward(&u, err));
     TRY(attn__linear_forward(r, a->out, 0, s->o, side->rows, ATTN_ACT_NONE, rate > 0 ? NULL : x,
                              rate > 0 ? r->rest : sum, err));

@@ -24,7 +24,7 @@ static attn_status check_flags(int flags, attn_error *err)
     return ATTN_OK;
 }
 
-static void open_run(attn__run *r, const attn_model *model, int flags, int64_t segments)
+void attn__open_run(attn__run *r, const attn_model *model, int flags, int64_t segments)
 {
     memset(r, 0, sizeof *r);
     r->model = model;
@@ -66,16 +66,10 @@ static attn_status set_limits(attn__run *r, const attn_batch_limits *l, attn_err
     return ATTN_OK;
 }
 
-/* Ids and starts of one side of a batch. */
-static attn_status set_side(attn__run *r, attn__side *side, const int32_t *ids,
-                            const int64_t *starts, int64_t vocabulary, const char *what,
-                            attn_error *err)
+attn_status attn__check_ids(const attn__run *r, const int32_t *ids, const int64_t *starts,
+                            int64_t vocabulary, const char *what, int64_t *longest, attn_error *err)
 {
-    const attn_model_config *c = &r->model->config;
-    int64_t longest = 0;
-
-    if (!side->half)
-        return ATTN_OK;
+    *longest = 0;
     if (!starts || starts[0] != 0)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s_starts: NULL, or does not begin with 0",
                           what);
@@ -84,24 +78,44 @@ static attn_status set_side(attn__run *r, attn__side *side, const int32_t *ids,
         if (starts[i + 1] < starts[i] || starts[i + 1] > INT32_MAX)
             return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s_starts[%lld]: %lld after %lld", what,
                               (long long)(i + 1), (long long)starts[i + 1], (long long)starts[i]);
-        longest = n > longest ? n : longest;
+        *longest = n > *longest ? n : *longest;
     }
+    if (!ids && starts[r->segments] > 0)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: NULL", what);
+    for (int64_t i = 0; i < starts[r->segments]; i++)
+        if (ids[i] < 0 || ids[i] >= vocabulary)
+            return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s[%lld]: id %ld, expected 0 to %lld", what,
+                              (long long)i, (long)ids[i], (long long)(vocabulary - 1));
+    return ATTN_OK;
+}
+
+attn_status attn__check_places(const attn_model_config *c, int64_t longest, const char *what,
+                               attn_error *err)
+{
     if (c->positions == ATTN_POSITIONS_LEARNED && longest + c->position_offset > c->max_positions)
         return attn__fail(
             err, ATTN_E_ARGUMENT, 0,
             "%s: a sequence of %lld tokens, the table of positions has %lld rows, the "
             "first %lld unused",
             what, (long long)longest, (long long)c->max_positions, (long long)c->position_offset);
+    return ATTN_OK;
+}
+
+/* Ids and starts of one side of a batch. */
+static attn_status set_side(attn__run *r, attn__side *side, const int32_t *ids,
+                            const int64_t *starts, int64_t vocabulary, const char *what,
+                            attn_error *err)
+{
+    int64_t longest;
+
+    if (!side->half)
+        return ATTN_OK;
+    TRY(attn__check_ids(r, ids, starts, vocabulary, what, &longest, err));
+    TRY(attn__check_places(&r->model->config, longest, what, err));
     side->given = ids;
     side->starts = starts;
     side->rows = (size_t)starts[r->segments];
     side->longest = (size_t)longest;
-    if (!ids && side->rows > 0)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: NULL", what);
-    for (size_t i = 0; i < side->rows; i++)
-        if (ids[i] < 0 || ids[i] >= vocabulary)
-            return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s[%zu]: id %ld, expected 0 to %lld", what,
-                              i, (long)ids[i], (long long)(vocabulary - 1));
     return ATTN_OK;
 }
 
@@ -160,7 +174,7 @@ attn_status attn_model_plan(const attn_model *model, const attn_batch_limits *li
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: NULL", model ? "bytes" : "model");
     TRY(attn__take_struct(&l, sizeof l, limits, "limits", err));
     TRY(check_flags(flags, err));
-    open_run(&r, model, flags, l.segments);
+    attn__open_run(&r, model, flags, l.segments);
     TRY(set_limits(&r, &l, err));
     size = attn__lay_out(&r, NULL);
     if (size == SIZE_MAX || !attn__add(size, attn__estimate_work(&r), &size))
@@ -215,7 +229,7 @@ static attn_status open_pass(attn__run *r, const attn_model *model, const attn_p
 
     TRY(attn__take_struct(batch, sizeof *batch, pass->batch, "batch", err));
     TRY(check_flags(pass->flags, err));
-    open_run(r, model, pass->flags, batch->segments);
+    attn__open_run(r, model, pass->flags, batch->segments);
     TRY(set_batch(r, batch, err));
     r->seed = pass->seed;
     size = attn__lay_out(r, NULL);
@@ -263,7 +277,8 @@ static attn_status check_pass(const attn_model *model, const attn_pass *pass, at
     return ATTN_OK;
 }
 
-attn_status attn_model_forward(const attn_model *model, attn_pass *pass, attn_error *err)
+attn_status attn__forward(const attn_model *model, attn_pass *pass, const attn__copies *copies,
+                          attn__memory *memory, attn_error *err)
 {
     attn__run r;
     attn_batch batch;
@@ -273,10 +288,17 @@ attn_status attn_model_forward(const attn_model *model, attn_pass *pass, attn_er
     TRY(check_pass(model, pass, err));
     TRY(open_pass(&r, model, pass, &batch, err));
     TRY(set_looks(&r, pass, err));
+    r.copies = copies;
+    r.memory = memory;
     word = attn__fp_default();
     st = forward(&r, pass, err);
     attn__fp_restore(word);
     return st;
+}
+
+attn_status attn_model_forward(const attn_model *model, attn_pass *pass, attn_error *err)
+{
+    return attn__forward(model, pass, NULL, NULL, err);
 }
 
 static attn_status check_dhidden(const attn__run *r, const attn_view *dhidden, attn_error *err)

@@ -6,6 +6,15 @@
 #include "src/nn/model.h"
 
 typedef struct attn__run attn__run;
+typedef struct attn__memory attn__memory;
+
+/* A model's matrices as products like to read them; by the number of the weight's tensor, NULL
+ * where there is no copy. A matrix that others join is there with all their rows. */
+typedef struct attn__copies {
+    attn_packed **packed;
+    void **scale; /* of i8 copies: a factor for each row */
+    size_t *rows;
+} attn__copies;
 
 /* A sublayer's norm. y: pre, what the sublayer reads (post: not there); sum: post, what is normed.
  */
@@ -86,6 +95,12 @@ struct attn__run {
     size_t look_count;
     attn__side encoder, decoder;
 
+    /* Generation (generate.h): copies of weights, and keys and values that outlive the pass; or
+     * NULL. A step has one row for each hypothesis that memory holds; the encoder has none then. */
+    const attn__copies *copies;
+    attn__memory *memory;
+    bool step;
+
     /* Scratch, of the longer side. */
     void *rest;          /* [rows][d] */
     void *g, *da, *dy;   /* [rows][d], backward */
@@ -116,6 +131,11 @@ attn_view attn__tensor_view(const attn__run *r, int param, bool gradient);
 attn_view attn__matrix_view(const attn__run *r, const void *data, size_t rows, size_t cols);
 attn__rows attn__dense(void *data, size_t cols);
 attn__shape attn__shape_of(const attn__run *r, size_t rows, size_t n);
+
+/* A product with the run's scratch memory; and its right side from the run's copies, if it is
+ * there. */
+attn_status attn__product(const attn__run *r, attn_gemm_args *g, attn_error *err);
+void attn__use_copy(const attn__run *r, int weight, attn_gemm_args *g);
 
 /* out = act(x W^T + b) + residual, x [rows, in]; out may be residual. `outs`: rows of W, more than
  * its own where others join it; 0: its own. */
@@ -176,7 +196,30 @@ attn_status attn__stack_backward(const attn__run *r, const attn__side *side,
 /* Tables of positions of a side. */
 void attn__make_positions(const attn__run *r, const attn__side *side);
 
+/* T5: biases of keys before the query, [heads][longest]: of distance longest - 1 first, of 0 last.
+ */
+void attn__make_distances(const attn__run *r, const attn__side *side, void *to);
+
 /* Adds dbias to the gradient of the table of buckets. */
 void attn__add_buckets(const attn__run *r, const attn__side *side);
+
+/* --- Passes --------------------------------------------------------------------------------- */
+
+/* Starts, and ids below `vocabulary`, of one side of a batch; the length of its longest sequence.
+ */
+attn_status attn__check_ids(const attn__run *r, const int32_t *ids, const int64_t *starts,
+                            int64_t vocabulary, const char *what, int64_t *longest,
+                            attn_error *err);
+
+/* Whether learned positions reach so far. */
+attn_status attn__check_places(const attn_model_config *c, int64_t longest, const char *what,
+                               attn_error *err);
+
+/* A run of a model without anything in it. */
+void attn__open_run(attn__run *r, const attn_model *model, int flags, int64_t segments);
+
+/* attn_model_forward with what generation adds, either of which may be NULL. */
+attn_status attn__forward(const attn_model *model, attn_pass *pass, const attn__copies *copies,
+                          attn__memory *memory, attn_error *err);
 
 #endif

@@ -139,6 +139,18 @@ static void bias_row(const void *arg, size_t i)
     }
 }
 
+void attn__make_distances(const attn__run *r, const attn__side *side, void *to)
+{
+    size_t n = side->longest, heads = (size_t)r->model->config.heads;
+    const void *table = attn__tensor(r, side->half->relative, false);
+
+    for (size_t i = 0; i < n; i++) {
+        size_t row = (size_t)bucket(r, side, i, 0);
+        for (size_t h = 0; h < heads; h++)
+            put(r->f64, to, (h + 1) * n - 1 - i, get(r, table, row * heads + h));
+    }
+}
+
 void attn__add_buckets(const attn__run *r, const attn__side *side)
 {
     size_t n = side->longest, heads = (size_t)r->model->config.heads;

@@ -100,7 +100,8 @@ attn_status attn__stack_forward(const attn__run *r, const attn__side *side,
 {
     attn__norm_state norm = {.mean = side->mean, .rstd = side->rstd};
 
-    attn__make_positions(r, side);
+    if (!r->step)
+        attn__make_positions(r, side);
     embed(r, side);
     for (size_t i = 0; i < side->half->layers; i++)
         TRY(block_forward(r, side, memory, i, err));

@@ -46,7 +46,17 @@ void *attn__work(const attn__run *r, size_t wanted)
 
 /* --- Products ------------------------------------------------------------------------------- */
 
-static attn_status product(const attn__run *r, attn_gemm_args *g, attn_error *err)
+void attn__use_copy(const attn__run *r, int weight, attn_gemm_args *g)
+{
+    if (!r->copies || !r->copies->packed[weight])
+        return;
+    if (r->copies->scale[weight])
+        g->scale = attn__matrix_view(r, r->copies->scale[weight], 1, (size_t)g->w.size[2]);
+    g->packed = r->copies->packed[weight];
+    g->w = (attn_view){0};
+}
+
+attn_status attn__product(const attn__run *r, attn_gemm_args *g, attn_error *err)
 {
     attn_plan plan = ATTN_PLAN_INIT;
 
@@ -73,7 +83,8 @@ attn_status attn__linear_forward(const attn__run *r, attn__linear l, size_t outs
     if (residual)
         g.residual = attn__matrix_view(r, residual, rows, (size_t)g.w.size[2]);
     g.activation = activation;
-    return product(r, &g, err);
+    attn__use_copy(r, l.weight, &g);
+    return attn__product(r, &g, err);
 }
 
 attn_status attn__linear_backward(const attn__run *r, attn__linear l, size_t outs, const void *x,
@@ -94,7 +105,7 @@ attn_status attn__linear_backward(const attn__run *r, attn__linear l, size_t out
     g.out = w;
     g.out.data = attn__tensor(r, l.weight, true);
     g.residual = g.out;
-    TRY(product(r, &g, err));
+    TRY(attn__product(r, &g, err));
     if (l.bias >= 0) {
         attn__shape shape = attn__shape_of(r, rows, out);
         attn__rows d = {NULL, (ptrdiff_t)out};
@@ -118,7 +129,7 @@ attn_status attn__linear_backward(const attn__run *r, attn__linear l, size_t out
         g.scale = attn__matrix_view(r, &scale, 1, in);
         g.scale.stride[3] = 0;
     }
-    return product(r, &g, err);
+    return attn__product(r, &g, err);
 }
 
 /* --- Norms, dropout ------------------------------------------------------------------------- */
