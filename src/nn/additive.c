@@ -4,7 +4,7 @@
 #include "src/base/ctx.h"
 #include "src/base/mem.h"
 #include "src/kernels/kernels.h"
-#include "src/nn/each.h"
+#include "src/core/each.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,12 +3,10 @@
  * is exact, takes part, so that a seed means the same model on every machine. */
 #include "src/nn/draw.h"
 
-#include "src/base/ctx.h"
 #include "src/base/mem.h"
-#include "src/base/pool.h"
+#include "src/core/each.h"
 
 #include <math.h>
-#include <stdatomic.h>
 
 enum { PIECE = 1 << 16 }; /* elements of a work item */
 
@@ -43,7 +41,6 @@ typedef struct drawing {
     uint64_t seed;
     size_t param;
     recipe how;
-    atomic_size_t next;
 } drawing;
 
 /* Uniform in (-1, 1): 2^24 values, symmetric. */
@@ -75,34 +72,29 @@ static double value(const drawing *d, uint64_t i)
     return four ? d->how.uniform * uniform(word[i % 4]) : d->how.normal * bell(word);
 }
 
-static void work(void *arg, size_t worker)
+static void draw_piece(const void *arg, size_t piece)
 {
-    drawing *d = arg;
+    const drawing *d = arg;
     const attn_param *p = &d->model->param[d->param];
     float *f32 = (float *)d->model->weights + p->offset;
     double *f64 = (double *)d->model->weights + p->offset;
     bool wide = d->model->config.type == ATTN_F64;
-    size_t from;
 
-    (void)worker;
-    while ((from = atomic_fetch_add(&d->next, PIECE)) < (size_t)p->count)
-        for (size_t i = from; i < attn__min(from + PIECE, (size_t)p->count); i++) {
-            double x = value(d, i);
-            if (wide)
-                f64[i] = x;
-            else
-                f32[i] = (float)x;
-        }
+    for (size_t i = piece * PIECE; i < attn__min((piece + 1) * PIECE, (size_t)p->count); i++) {
+        double x = value(d, i);
+        if (wide)
+            f64[i] = x;
+        else
+            f32[i] = (float)x;
+    }
 }
 
 static void draw(const attn_model *m, uint64_t seed, int param, recipe how)
 {
-    drawing d = {m, seed, (size_t)param, how, 0};
+    drawing d = {m, seed, (size_t)param, how};
+    size_t count = param < 0 ? 0 : (size_t)m->param[param].count;
 
-    if (param < 0)
-        return;
-    atomic_init(&d.next, 0);
-    attn__parallel(m->ctx, m->param[param].count < PIECE ? 1 : (size_t)m->ctx->threads, work, &d);
+    attn__each(m->ctx, (count + PIECE - 1) / PIECE, count, draw_piece, &d);
 }
 
 /* `residual`: the result is added to the stream. */

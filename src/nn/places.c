@@ -2,7 +2,7 @@
  * distances. Made anew for a pass, in double, rounded once. */
 #include "src/nn/pass.h"
 
-#include "src/nn/each.h"
+#include "src/core/each.h"
 
 #include <math.h>
 #include <string.h>

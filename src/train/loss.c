@@ -10,7 +10,7 @@
 #include "src/base/pool.h"
 #include "src/kernels/cpu.h"
 #include "src/kernels/kernels.h"
-#include "src/train/parallel.h"
+#include "src/core/each.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -289,7 +289,7 @@ static void row(const loss_call *c, size_t i)
                                    &c->rows[i]);
 }
 
-static void rows_piece(void *arg, size_t piece)
+static void rows_piece(const void *arg, size_t piece)
 {
     const loss_call *c = arg;
     size_t end = attn__min((piece + 1) * ROWS_A_PIECE, c->count);
@@ -298,7 +298,7 @@ static void rows_piece(void *arg, size_t piece)
         row(c, i);
 }
 
-static void bias_piece(void *arg, size_t piece)
+static void bias_piece(const void *arg, size_t piece)
 {
     const loss_call *c = arg;
     const attn__kernels *k = c->ctx->kernels;
@@ -340,10 +340,12 @@ static void add_up(const loss_call *c, attn_loss *loss)
 static attn_status chunk(loss_call *c, attn_loss *loss, attn_error *err)
 {
     TRY(multiply(c, LOGITS, err));
-    attn__every(c->ctx, (c->count + ROWS_A_PIECE - 1) / ROWS_A_PIECE, rows_piece, c);
+    attn__each(c->ctx, (c->count + ROWS_A_PIECE - 1) / ROWS_A_PIECE, c->count * c->classes,
+               rows_piece, c);
     add_up(c, loss);
     if (present(&c->args.dbias))
-        attn__every(c->ctx, (c->classes + COLUMNS_A_PIECE - 1) / COLUMNS_A_PIECE, bias_piece, c);
+        attn__each(c->ctx, (c->classes + COLUMNS_A_PIECE - 1) / COLUMNS_A_PIECE,
+                   c->count * c->classes, bias_piece, c);
     TRY(multiply(c, DWEIGHT, err)); /* before dhidden, which may lie where hidden does */
     return multiply(c, DHIDDEN, err);
 }

@@ -8,7 +8,7 @@
 #include "src/base/error.h"
 #include "src/kernels/cpu.h"
 #include "src/kernels/kernels.h"
-#include "src/train/parallel.h"
+#include "src/core/each.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -64,12 +64,12 @@ typedef struct adam_call {
     flat f;
     attn_adam_args args;
     attn__adam step;
-    double squares[PIECES];
+    double *squares; /* [PIECES] */
 } adam_call;
 
-static void norm_piece(void *arg, size_t i)
+static void norm_piece(const void *arg, size_t i)
 {
-    adam_call *c = arg;
+    const adam_call *c = arg;
     const attn__kernels *k = c->f.ctx->kernels;
     size_t from, n = piece_at(&c->f, i, &from);
     const void *g = element(&c->f, c->args.gradients, from);
@@ -94,9 +94,9 @@ static void update(const adam_call *c, size_t from, size_t to, bool decays)
         k->train_f32.adam(w, g, m, v, to - from, &step);
 }
 
-static void update_piece(void *arg, size_t i)
+static void update_piece(const void *arg, size_t i)
 {
-    adam_call *c = arg;
+    const adam_call *c = arg;
     size_t from, n = piece_at(&c->f, i, &from), at = from, end = from + n;
 
     for (size_t s = 0; s < c->args.kept_count && at < end; s++) {
@@ -183,7 +183,7 @@ static attn_status find_norm(adam_call *c, double *norm, attn_error *err)
 {
     double sum = 0;
 
-    attn__every(c->f.ctx, c->f.pieces, norm_piece, c);
+    attn__each(c->f.ctx, c->f.pieces, c->f.count, norm_piece, c);
     for (size_t i = 0; i < c->f.pieces; i++)
         sum += c->squares[i];
     *norm = fabs(c->args.factor) * sqrt(sum);
@@ -212,7 +212,7 @@ static attn_status adam_step(adam_call *c, double *norm, attn_error *err)
     };
     if (a->max_norm > 0 && size > a->max_norm)
         c->step.scale *= a->max_norm / size;
-    attn__every(c->f.ctx, c->f.pieces, update_piece, c);
+    attn__each(c->f.ctx, c->f.pieces, c->f.count, update_piece, c);
     if (norm)
         *norm = size;
     return ATTN_OK;
@@ -222,12 +222,14 @@ attn_status attn_adam_step(const attn_ctx *ctx, const attn_adam_args *args, doub
                            attn_error *err)
 {
     adam_call c;
+    double squares[PIECES];
     uint64_t word;
     attn_status st;
 
     if (!args || args->struct_size != sizeof *args)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "args: NULL or of another version");
     c.args = *args;
+    c.squares = squares;
     TRY(flat_init(&c.f, ctx, args->type, args->count, err));
     word = attn__fp_default();
     st = adam_step(&c, norm, err);
@@ -246,9 +248,9 @@ typedef struct average_call {
     size_t n;
 } average_call;
 
-static void blend_piece(void *arg, size_t i)
+static void blend_piece(const void *arg, size_t i)
 {
-    average_call *c = arg;
+    const average_call *c = arg;
     const attn__kernels *k = c->f.ctx->kernels;
     size_t from, n = piece_at(&c->f, i, &from);
     void *to = element(&c->f, c->out, from);
@@ -270,13 +272,13 @@ attn_status attn_average_blend(const attn_ctx *ctx, attn_type type, int64_t coun
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: NULL", average ? "weights" : "average");
     if (!(rate >= 0 && rate <= 1))
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "rate: %g, expected 0 <= rate <= 1", rate);
-    attn__every(ctx, c.f.pieces, blend_piece, &c);
+    attn__each(ctx, c.f.pieces, c.f.count, blend_piece, &c);
     return ATTN_OK;
 }
 
-static void mean_piece(void *arg, size_t piece)
+static void mean_piece(const void *arg, size_t piece)
 {
-    average_call *c = arg;
+    const average_call *c = arg;
     size_t from, n = piece_at(&c->f, piece, &from);
 
     for (size_t i = from; i < from + n; i++) {
@@ -306,6 +308,6 @@ attn_status attn_average_blocks(const attn_ctx *ctx, attn_type type, int64_t cou
     for (size_t i = 0; i < n; i++)
         if (!blocks[i] && count > 0)
             return attn__fail(err, ATTN_E_ARGUMENT, 0, "blocks: number %zu is NULL", i);
-    attn__every(ctx, c.f.pieces, mean_piece, &c);
+    attn__each(ctx, c.f.pieces, c.f.count, mean_piece, &c);
     return ATTN_OK;
 }

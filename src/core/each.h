@@ -1,6 +1,6 @@
 /* each.h: work that is cut into independent items, for a context's workers. */
-#ifndef ATTN_NN_EACH_H
-#define ATTN_NN_EACH_H
+#ifndef ATTN_CORE_EACH_H
+#define ATTN_CORE_EACH_H
 
 #include "include/attn/attn.h"
 

@@ -1,5 +1,5 @@
 /* each.c: see each.h. */
-#include "src/nn/each.h"
+#include "src/core/each.h"
 
 #include "src/base/ctx.h"
 #include "src/base/mem.h"
