@@ -35,6 +35,7 @@ tsan        ci     600    tests with threads under ThreadSanitizer
 fuzz_smoke  ci     300    20,000 runs of every fuzz target
 aarch64     ci     600    cross build; kernels and some more tests under qemu
 valgrind    full   14400  fast tier under memcheck: no error, no leak
+table3      full   1800    a step of training of every row of the paper's Table 3, full size: 4 GB
 kills       full   600     20 training runs killed at random times end with the bits of one left alone
 mutants     full   14400  tests notice every mutant of the code
 fuzz        full   14400  1,000,000 runs of every fuzz target
@@ -235,6 +236,11 @@ stage_text()
 {
     stage_build && tests/tokenizers/compare.sh build --cases 300 &&
         tests/scores/sacrebleu.sh build --cases 5000
+}
+
+stage_table3()
+{
+    stage_build && build/tests/test_train_table3 --divide 1
 }
 
 stage_kills()

@@ -107,6 +107,7 @@ static void N(norm_one)(const NN *k, rng *r)
             (fabs((double)y) * (ev / 2 + 6 * u) + em * (double)rs) * fabs((double)factor) +
             fabs((double)y) * u * (c.has_w ? fabs((double)w[i]) + 1 : 0);
 
+        /* the last rounding, which results much larger than y reach: ratios near 1 are theirs */
         bound += u * fabs((double)want) + DENORMAL;
         N(near)(out[i], want, bound, 0, i);
     }

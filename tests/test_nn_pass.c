@@ -1,5 +1,5 @@
 /* test_nn_pass.c: passes over models: finite differences, bits (threads, batch mates, what follows,
- * recomputation, memory), micro-batches, every row of Table 3, errors, allocations. */
+ * recomputation, memory), micro-batches, errors, allocations. Table 3: test_train_table3.c. */
 #include "include/attn/nn.h"
 #include "tests/nn_step.h"
 
@@ -437,60 +437,6 @@ static void statistics(void **state)
     }
 }
 
-/* --- The paper's rows ----------------------------------------------------------------------- */
-
-/* A training step of every row of Table 3, its widths and heads as they are, one block of each kind
- * and a small vocabulary. */
-static void table_3(void **state)
-{
-    static const struct {
-        int64_t d, ff, heads, dk, dv;
-        double dropout;
-        int learned;
-    } row[] = {
-        {0, 0, 0, 0, 0, 0.1, 0},           {0, 0, 1, 512, 512, 0.1, 0},
-        {0, 0, 4, 128, 128, 0.1, 0},       {0, 0, 16, 32, 32, 0.1, 0},
-        {0, 0, 32, 16, 16, 0.1, 0},        {0, 0, 0, 16, 64, 0.1, 0},
-        {0, 0, 0, 32, 64, 0.1, 0},         {256, 2048, 8, 32, 32, 0.1, 0},
-        {1024, 2048, 8, 128, 128, 0.1, 0}, {0, 1024, 0, 0, 0, 0.1, 0},
-        {0, 4096, 0, 0, 0, 0.1, 0},        {0, 0, 0, 0, 0, 0, 0},
-        {0, 0, 0, 0, 0, 0.2, 0},           {0, 0, 0, 0, 0, 0.1, 1},
-        {1024, 4096, 16, 0, 0, 0.3, 0},
-    };
-    rng r = rng_make(test_seed(), test_index(state));
-
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        attn_model_config c = ATTN_MODEL_CONFIG_INIT;
-        attn_model *m;
-        attn_view g;
-        step s;
-
-        c.vocabulary = 60;
-        c.tie_embeddings = c.tie_output = 1;
-        c.encoder_layers = c.decoder_layers = 1;
-        c.d = row[i].d;
-        c.ff = row[i].ff;
-        c.heads = row[i].heads;
-        c.dk = row[i].dk;
-        c.dv = row[i].dv;
-        c.dropout = row[i].dropout;
-        c.positions = row[i].learned ? ATTN_POSITIONS_LEARNED : ATTN_POSITIONS_PAPER;
-        m = step_model(&c, 2, 1);
-        step_init(&s, m, &r, 4, 12);
-        step_run(&s, BACKWARD | DROPOUT, i);
-        for (size_t p = 0; p < attn_model_param_count(m); p++) {
-            double sum = 0;
-            g = attn_param_view(m, attn_model_param(m, p), s.gradients);
-            for (int64_t j = 0; j < attn_model_param(m, p)->count; j++)
-                sum += fabs(step_get(&g, j));
-            CHECK_MSG(sum > 0 && isfinite(sum), "row %zu: %s has the gradient %g", i,
-                      attn_model_param(m, p)->name, sum);
-        }
-        step_end(&s);
-        attn_model_destroy(m);
-    }
-}
-
 /* --- Errors, memory ------------------------------------------------------------------------- */
 
 static void wrong_calls(void **state)
@@ -660,7 +606,6 @@ int main(int argc, char **argv)
         {"dropout is there", dropout_is_there, 0},
         {"looks", looks, 0},
         {"statistics", statistics, 0},
-        {"rows of Table 3", table_3, 0},
         {"wrong calls", wrong_calls, 0},
         {"nothing is allocated", nothing_is_allocated, 0},
         {"recomputation saves memory", recomputation_saves_memory, 0},
