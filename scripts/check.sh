@@ -35,7 +35,7 @@ tsan        ci     600    tests with threads under ThreadSanitizer
 fuzz_smoke  ci     300    20,000 runs of every fuzz target
 aarch64     ci     600    cross build; kernels and some more tests under qemu
 valgrind    full   14400  fast tier under memcheck: no error, no leak
-table3      full   1800    a step of training of every row of the paper's Table 3, full size: 4 GB
+table3      full   1800    a step of training of every row of Table 3, at full size: 4 GB
 kills       full   600     20 training runs killed at random times end with the bits of one left alone
 mutants     full   14400  tests notice every mutant of the code
 fuzz        full   14400  1,000,000 runs of every fuzz target

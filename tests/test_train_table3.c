@@ -1,5 +1,5 @@
-/* test_train_table3.c: every row of the paper's Table 3 constructs and takes a step of training, all
- * its layers, dropout and label smoothing as they are.
+/* test_train_table3.c: every row of the paper's Table 3 constructs and takes a step of training,
+ * all its layers, dropout and label smoothing as they are.
  *
  *     test_train_table3 --divide 1
  *
