@@ -30,7 +30,16 @@ static void column_text(const attn__drawing *d, bool keys, int64_t i, bool both,
         attn__token(f->query_tokens, f->queries, f->first_query, i, 24, ATTN__TOKEN, both, out);
 }
 
-/* Width of the longest label of a side; draws them if x is not negative. */
+static const char *side_title(const attn__drawing *d, bool keys, attn__out *out)
+{
+    const char *title = keys ? d->figure.key_title : d->figure.query_title;
+
+    attn__out_clear(out);
+    attn__label_clean(out, title, strlen(title), 24, ATTN__PROSE);
+    return attn__out_string(out);
+}
+
+/* Width of the longest label of a side, its title among them; or draws the labels. */
 static double side(const attn__drawing *d, attn__canvas *c, const layout *l, bool keys, double x,
                    bool draw)
 {
@@ -38,7 +47,7 @@ static double side(const attn__drawing *d, attn__canvas *c, const layout *l, boo
     int64_t step = (int64_t)ceil((ATTN__SMALL + 2) / l->row);
     attn__type type = {.size = ATTN__NORMAL, .anchor = keys ? -1 : 1, .colour = d->theme.ink};
     attn__out text = {.ctx = d->ctx};
-    double most = 0;
+    double most = draw ? 0 : c->measure(c, side_title(d, keys, &text), ATTN__NORMAL, true);
 
     for (int64_t i = 0; i < count; i += step) {
         const char *words;
@@ -124,12 +133,9 @@ static void draw_sides(const attn__drawing *d, attn__canvas *c, const layout *l)
     attn__type type = {.size = ATTN__NORMAL, .anchor = 1, .bold = true, .colour = d->theme.faint};
     attn__out text = {.ctx = d->ctx};
 
-    attn__label_clean(&text, d->figure.query_title, strlen(d->figure.query_title), 24, ATTN__PROSE);
-    c->text(c, l->left - 8, l->top - 10, attn__out_string(&text), &type);
-    attn__out_clear(&text);
-    attn__label_clean(&text, d->figure.key_title, strlen(d->figure.key_title), 24, ATTN__PROSE);
+    c->text(c, l->left - 8, l->top - 10, side_title(d, false, &text), &type);
     type.anchor = -1;
-    c->text(c, l->right + 8, l->top - 10, attn__out_string(&text), &type);
+    c->text(c, l->right + 8, l->top - 10, side_title(d, true, &text), &type);
     attn__out_done(&text, c->out);
     side(d, c, l, false, l->left - 8, true);
     side(d, c, l, true, l->right + 8, true);
