@@ -218,13 +218,13 @@ stage_aarch64()
 # library, and programs of many thousand calls that others make too, one by one.
 stage_valgrind()
 {
-    scripts/deps.sh full && scripts/build.sh debug -DATTN_TEST_TIMEOUT=7200 || return
+    scripts/deps.sh full && scripts/build.sh memcheck -DATTN_TEST_TIMEOUT=7200 || return
     export ATTN_TEST_WRAPPER="valgrind -q --error-exitcode=99 --leak-check=full \
         --show-leak-kinds=all --errors-for-leak-kinds=all --suppressions=$PWD/tests/valgrind.supp"
     ATTN_TEST_ARGS="--set avx2" ATTN_TEST_CASES="--cases 200" \
-        scripts/test.sh build-debug -E "^(cli|browser)_|^test_(ref|args_fuzz|bits)|$long" &&
+        scripts/test.sh build-memcheck -E "^(cli|browser)_|^test_(ref|args_fuzz|bits)|$long" &&
         ATTN_TEST_ARGS="--set scalar" ATTN_TEST_CASES="--cases 100" \
-            scripts/test.sh build-debug -R '^test_(kernels|.*differential)$'
+            scripts/test.sh build-memcheck -R '^test_(kernels|.*differential)$'
 }
 
 stage_mutants()
