@@ -131,10 +131,10 @@ rule_headers_alone()
 
 # --- Symbols ---------------------------------------------------------------------------------------
 
-# Functions that header $1 declares.
+# Functions that the headers $@ declare.
 declared()
 {
-    grep -v '^ *\*' "$1" | tr '\n' ' ' | grep -oE 'ATTN_API [^();]*\(' |
+    grep -hv '^ *\*' "$@" | tr '\n' ' ' | grep -oE 'ATTN_API [^();]*\(' |
         grep -oE 'attn_[a-z0-9_]+\($' | tr -d '(' | sort -u
 }
 
@@ -146,10 +146,12 @@ exported()
 # A shared library exports exactly what its header declares.
 rule_exports()
 {
-    local pair
-    for pair in attn:attn attn_nn:nn attn_io:io attn_text:text attn_viz:viz attn_train:train; do
-        diff <(declared "include/attn/${pair#*:}.h") <(exported "${pair%:*}") |
-            sed -nE "s/^< /declared in ${pair#*:}.h, not exported: /p
+    local pair headers
+    for pair in attn:attn.h "attn_nn:nn.h generate.h" attn_io:io.h attn_text:text.h attn_viz:viz.h \
+        attn_train:train.h; do
+        headers=(${pair#*:})
+        diff <(declared "${headers[@]/#/include/attn/}") <(exported "${pair%:*}") |
+            sed -nE "s/^< /declared in ${pair#*:}, not exported: /p
                      s/^> /exported by lib${pair%:*}.so, not declared: /p"
     done
 }

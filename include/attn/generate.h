@@ -68,7 +68,8 @@ typedef enum attn_stop {
     ATTN_STOP_BOUND = 0, /* when no hypothesis that lives can come to beat the last of `best`: if
                           * all it still had to say were certain, at its most favourable length.
                           * What is found does not depend on `best` */
-    ATTN_STOP_COUNT      /* as soon as `beam` have ended: sooner, and maybe without the best */
+    ATTN_STOP_COUNT      /* as soon as `beam` have ended: sooner, and maybe without the best. A beam
+                          * of 1 stops so, whatever this is */
 } attn_stop;
 
 typedef struct attn_hypothesis {
@@ -149,8 +150,8 @@ typedef struct attn_generate_options {
  * `beam` end if their token does; the first `beam` others live on. Hypotheses that have ended are
  * ordered by score, the one found first before its equals.
  *
- * Memory grows to what the call needs before anything is computed and is kept for the next call;
- * steps allocate nothing.
+ * Memory grows to what sources need before they are computed and is kept for the next call; steps
+ * allocate nothing.
  * Errors: ATTN_E_ARGUMENT (also: logits that are NaN), ATTN_E_MEMORY, ATTN_E_CANCELLED (by a
  * callback, or the context's progress). Sources that were handed to `done` before are done. */
 ATTN_API attn_status attn_generate(attn_generator *generator, const attn_batch *batch,
@@ -172,7 +173,8 @@ typedef struct attn_score_args {
 #define ATTN_SCORE_ARGS_INIT ATTN_INIT(attn_score_args)
 
 /* Log-probabilities of the targets of a batch, in one pass: the numbers that attn_generate sums, to
- * the bit. Errors: as attn_model_forward; memory grows as for attn_generate. */
+ * the bit. What attn_generator_start began stays, but for the logits. Errors: as
+ * attn_model_forward; memory grows as for attn_generate. */
 ATTN_API attn_status attn_generate_score(attn_generator *generator, const attn_score_args *args,
                                          attn_error *err);
 

@@ -148,8 +148,14 @@ attn_status attn__generator_batch(const attn_generator *g, const attn_batch *fro
                             longest_target, err));
         TRY(attn__check_places(c, attn__rows_of(g, *longest_target), "target", err));
     }
-    for (int64_t i = 0; !shifts(g) && i < to->segments; i++)
-        if (attn__given(to, i) < 1)
+    return ATTN_OK;
+}
+
+attn_status attn__generator_begins(const attn_generator *g, const attn_batch *batch,
+                                   attn_error *err)
+{
+    for (int64_t i = 0; !shifts(g) && i < batch->segments; i++)
+        if (attn__given(batch, i) < 1)
             return attn__fail(
                 err, ATTN_E_ARGUMENT, 0,
                 "target: none for sequence %lld; the model has no start, and wants at "
@@ -182,7 +188,7 @@ attn_status attn__generator_logits(attn_generator *g, size_t rows, attn_error *e
     return ATTN_OK;
 }
 
-static attn_status grow_passes(attn_generator *g, const attn__room *want, attn_error *err)
+static attn_status open_passes(attn_generator *g, const attn__room *want, attn_error *err)
 {
     attn_batch_limits l = ATTN_BATCH_LIMITS_INIT;
     size_t ids, starts;
@@ -211,6 +217,18 @@ static attn_status grow_passes(attn_generator *g, const attn__room *want, attn_e
                           want->source_tokens + want->target_rows);
     g->room = *want;
     return ATTN_OK;
+}
+
+attn_status attn__generator_passes(attn_generator *g, const attn__room *want, attn_error *err)
+{
+    const attn__room *have = &g->room;
+
+    if (g->arena && have->segments >= want->segments &&
+        have->source_tokens >= want->source_tokens && have->target_rows >= want->target_rows &&
+        have->longest_source >= want->longest_source &&
+        have->longest_target >= want->longest_target)
+        return ATTN_OK;
+    return open_passes(g, want, err);
 }
 
 /* Addresses that only a plan sees: nothing is read or written there. */
@@ -330,7 +348,6 @@ static attn_status make_steps(attn_generator *g, attn_error *err)
 static attn_status grow(attn_generator *g, const attn__room *want, attn_error *err)
 {
     const attn__memory *m = &g->memory;
-    const attn__room *have = &g->room;
 
     if (!m->block || m->hypotheses < want->hypotheses || m->length < want->length ||
         m->tokens < want->tokens || m->longest_source < want->longest_source) {
@@ -338,10 +355,7 @@ static attn_status grow(attn_generator *g, const attn__room *want, attn_error *e
                               want->longest_source, err));
         TRY(make_steps(g, err));
     }
-    if (!g->arena || have->segments < want->segments || have->source_tokens < want->source_tokens ||
-        have->target_rows < want->target_rows || have->longest_source < want->longest_source ||
-        have->longest_target < want->longest_target)
-        TRY(grow_passes(g, want, err));
+    TRY(attn__generator_passes(g, want, err));
     attn__memory_clear(&g->memory);
     return attn__generator_logits(g, want->hypotheses, err);
 }
@@ -418,7 +432,8 @@ attn_status attn__generator_project(attn_generator *g, const attn__run *r, const
     return attn__product(r, &a, err);
 }
 
-static attn_status first_pass(attn_generator *g, const attn_batch *batch, attn_error *err)
+static attn_status first_pass(attn_generator *g, const attn_batch *batch, double *of_given,
+                              attn_error *err)
 {
     attn_pass pass = ATTN_PASS_INIT;
     attn__run r;
@@ -430,22 +445,24 @@ static attn_status first_pass(attn_generator *g, const attn_batch *batch, attn_e
     attn__memory_add(&g->memory, (size_t)batch->segments,
                      g->model->encoder.present ? batch->source_starts : NULL, batch->target_starts);
     TRY(attn__forward(g->model, &pass, &g->copies, &g->memory, err));
+    r = g->step; /* whose scratch memory may serve */
+    if (of_given)
+        TRY(attn__generator_score(g, &r, pass.hidden.data, batch, shifts(g), of_given, err));
     for (int64_t i = 0; i < batch->segments; i++)
         memcpy((char *)g->last + (size_t)i * bytes,
                (const char *)pass.hidden.data + (size_t)(batch->target_starts[i + 1] - 1) * bytes,
                bytes);
-    r = g->step; /* whose scratch memory may serve */
     return attn__generator_project(g, &r, g->last, (size_t)batch->segments, err);
 }
 
 attn_status attn__generator_add(attn_generator *g, const attn_batch *batch, const int64_t *which,
-                                size_t n, attn_error *err)
+                                size_t n, double *of_given, attn_error *err)
 {
     attn_batch first;
     attn_status st;
 
     gather(g, batch, which, n, &first);
-    st = first_pass(g, &first, err);
+    st = first_pass(g, &first, of_given, err);
     if (st != ATTN_OK)
         attn__memory_clear(&g->memory);
     return st;
@@ -492,6 +509,11 @@ static attn_status make_step(attn_generator *g, const int32_t *tokens, attn_erro
     return attn__generator_project(g, r, r->decoder.hidden, g->memory.count, err);
 }
 
+void attn__generator_move(attn_generator *g, const int32_t *parents, size_t n)
+{
+    attn__memory_move(&g->memory, parents, n);
+}
+
 attn_status attn__generator_advance(attn_generator *g, const int32_t *parents,
                                     const int32_t *tokens, size_t n, attn_error *err)
 {
@@ -536,7 +558,7 @@ static attn_status start(attn_generator *g, const attn_batch *batch, int64_t lon
         room.tokens = room.source_tokens = (size_t)batch->source_starts[batch->segments];
     st = attn__generator_room(g, &room, err);
     if (st == ATTN_OK)
-        st = attn__generator_add(g, batch, which, (size_t)batch->segments, err);
+        st = attn__generator_add(g, batch, which, (size_t)batch->segments, NULL, err);
     attn__free(g->ctx, which);
     return st;
 }
@@ -550,6 +572,7 @@ attn_status attn_generator_start(attn_generator *g, const attn_batch *batch, int
     if (!g || !logits)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: NULL", g ? "logits" : "generator");
     TRY(attn__generator_batch(g, batch, &b, &longest_source, &longest_target, err));
+    TRY(attn__generator_begins(g, &b, err));
     if (b.segments > g->options.hypotheses)
         return attn__fail(err, ATTN_E_ARGUMENT, 0,
                           "segments: %lld, the generator's options.hypotheses are %lld",

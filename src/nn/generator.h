@@ -46,6 +46,10 @@ attn_status attn__generator_batch(const attn_generator *g, const attn_batch *fro
                                   int64_t *longest_source, int64_t *longest_target,
                                   attn_error *err);
 
+/* Whether each sequence has what its first row sees. */
+attn_status attn__generator_begins(const attn_generator *g, const attn_batch *batch,
+                                   attn_error *err);
+
 /* Tokens that are given of output i, and rows of a hypothesis that has so many tokens. */
 int64_t attn__given(const attn_batch *batch, int64_t i);
 int64_t attn__rows_of(const attn_generator *g, int64_t tokens);
@@ -53,13 +57,18 @@ int64_t attn__rows_of(const attn_generator *g, int64_t tokens);
 /* Grows to so much room; hypotheses that are there are lost. */
 attn_status attn__generator_room(attn_generator *g, const attn__room *room, attn_error *err);
 
-/* Room for logits of so many rows. */
+/* Room for first passes alone, and for logits of so many rows. */
+attn_status attn__generator_passes(attn_generator *g, const attn__room *room, attn_error *err);
 attn_status attn__generator_logits(attn_generator *g, size_t rows, attn_error *err);
 
 /* Adds a hypothesis for each sequence which[0..n-1] of a batch, after those that are there; row i
- * of g->logits is that of the i-th. On failure nothing is there any more. */
+ * of g->logits is that of the i-th. of_given: log-probabilities of what is given, one sequence after
+ * the other, or NULL. On failure nothing is there any more. */
 attn_status attn__generator_add(attn_generator *g, const attn_batch *batch, const int64_t *which,
-                                size_t n, attn_error *err);
+                                size_t n, double *of_given, attn_error *err);
+
+/* Hypothesis i becomes a copy of parents[i]. */
+void attn__generator_move(attn_generator *g, const int32_t *parents, size_t n);
 
 /* Moves and makes a step; row i of g->logits is that of hypothesis i. On failure nothing is there
  * any more. */
@@ -69,6 +78,12 @@ attn_status attn__generator_advance(attn_generator *g, const int32_t *parents,
 /* Logits of rows of hidden states, adjacent ones, into g->logits. */
 attn_status attn__generator_project(attn_generator *g, const attn__run *r, const void *hidden,
                                     size_t rows, attn_error *err);
+
+/* Log-probabilities of a batch's targets from the hidden states of its pass; `extra`: rows of each
+ * sequence that are not to be scored, at its end. */
+attn_status attn__generator_score(attn_generator *g, const attn__run *r, const void *hidden,
+                                  const attn_batch *batch, int64_t extra, double *of_tokens,
+                                  attn_error *err);
 
 /* Row i of the logits. */
 void *attn__logit_row(const attn_generator *g, size_t i);

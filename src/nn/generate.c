@@ -1,0 +1,629 @@
+/* generate.c: attn_generate: which sources are decoded when, and what their rows of logits become.
+ *
+ * Sources are sorted by the room they need. A round has hypotheses of one length; within it sources
+ * come in as others leave. An iteration:
+ *
+ *     some have left   the hypotheses that live move; sources are added, a first pass each few
+ *     step             one row of logits for each hypothesis
+ *     choose           each row's candidates, all workers
+ *     advance          each source, in order: what lives on, what has ended */
+#include "src/nn/generator.h"
+#include "src/nn/search.h"
+
+#include "src/base/error.h"
+#include "src/base/mem.h"
+#include "src/nn/call_args.h"
+#include "src/nn/draw.h"
+#include "src/nn/each.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MORE_THAN_SOURCE = 50,
+    WITHOUT_SOURCE = 256,
+    FIRST_ROWS = 2048, /* of sources, or of what is given, in a first pass: they stay in caches */
+    PART_FREE = 4      /* sources are added when such a part of the room is free */
+};
+
+/* A source and the room it needs. */
+typedef struct entry {
+    int64_t source, rows, keys, longest;
+} entry;
+
+typedef struct job {
+    attn_generator *g;
+    attn_batch batch;
+    attn_generate_options o;
+    attn__search_rules rules;
+    bool has_encoder;
+
+    entry *queue;                /* all sources, longest first */
+    size_t next, end;            /* of this round those from next on */
+    attn__search *active;        /* in the order of their hypotheses */
+    size_t active_count, places; /* at most */
+    void *sayings;
+    attn__search *spare; /* those that are not active */
+    size_t spare_count;
+    size_t tokens; /* room for keys of sources */
+
+    /* Of hypotheses: of which search; candidates; what they become. */
+    int32_t *search_of, *within;
+    attn__candidate *candidates;
+    size_t each; /* candidates of a row */
+    size_t *count;
+    bool *fine;
+    int32_t *masked;
+    double *saved;
+    size_t mask_room;
+    int32_t *parents, *says;
+    size_t lives;
+    double *uniform;
+    attn__drawing drawing;
+    attn_hypothesis *found;
+    double *of_given; /* log-probabilities of forced prefixes */
+    int64_t *which;
+} job;
+
+/* --- Options -------------------------------------------------------------------------------- */
+
+static attn_status check_tokens(const attn_generator *g, const int32_t *tokens, size_t *count,
+                                const char *what, attn_error *err)
+{
+    if (!tokens)
+        *count = 0;
+    for (size_t i = 0; i < *count; i++)
+        if (tokens[i] < 0 || (size_t)tokens[i] >= g->vocabulary)
+            return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s[%zu]: %ld, expected 0 to %zu", what, i,
+                              (long)tokens[i], g->vocabulary - 1);
+    return ATTN_OK;
+}
+
+static attn_status check_number(int64_t x, int64_t low, int64_t high, const char *what,
+                                attn_error *err)
+{
+    if (x < low || x > high)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: %lld, expected %lld to %lld", what,
+                          (long long)x, (long long)low, (long long)high);
+    return ATTN_OK;
+}
+
+static attn_status check_sampling(const attn_generator *g, attn_generate_options *o,
+                                  attn_error *err)
+{
+    if (!o->sample && (o->temperature != 0 || o->top_k || o->top_p != 0))
+        return attn__fail(err, ATTN_E_ARGUMENT, 0,
+                          "sample: 0, but temperature, top_k or top_p is given");
+    o->temperature = o->temperature == 0 ? 1 : o->temperature;
+    o->top_p = o->top_p == 0 ? 1 : o->top_p;
+    if (!(o->temperature > 0 && isfinite(o->temperature)))
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "temperature: %g, expected more than 0",
+                          o->temperature);
+    if (!(o->top_p > 0 && o->top_p <= 1))
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "top_p: %g, expected 0 < p <= 1", o->top_p);
+    return check_number(o->top_k, 0, (int64_t)g->vocabulary, "top_k", err);
+}
+
+static attn_status check_options(const attn_generator *g, const attn_generate_options *from,
+                                 attn_generate_options *o, attn_error *err)
+{
+    TRY(attn__take_struct(o, sizeof *o, from, "options", err));
+    o->beam = o->beam ? o->beam : 1;
+    TRY(check_number(o->beam, 1, g->options.hypotheses, "beam", err));
+    o->best = o->sample ? o->beam : o->best ? o->best : 1;
+    TRY(check_number(o->best, 1, o->beam, "best", err));
+    TRY(check_number(o->penalty, ATTN_LENGTH_NONE, ATTN_LENGTH_POWER, "penalty", err));
+    TRY(check_number(o->stop, ATTN_STOP_BOUND, ATTN_STOP_COUNT, "stop", err));
+    if (!(o->alpha >= 0 && isfinite(o->alpha)))
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "alpha: %g, expected 0 or more", o->alpha);
+    TRY(check_tokens(g, o->ends, &o->end_count, "ends", err));
+    TRY(check_tokens(g, o->banned, &o->banned_count, "banned", err));
+    TRY(check_number(o->longest, 0, INT32_MAX / 2, "longest", err));
+    TRY(check_number(o->shortest, 0, INT32_MAX / 2, "shortest", err));
+    TRY(check_number(o->no_repeat, 0, INT32_MAX / 2, "no_repeat", err));
+    TRY(check_sampling(g, o, err));
+    if (!o->done)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "done: NULL");
+    if (o->token && o->beam > 1 && !o->sample)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0,
+                          "token: hypotheses of a beam of %lld change while they are made",
+                          (long long)o->beam);
+    return ATTN_OK;
+}
+
+/* --- The queue ------------------------------------------------------------------------------ */
+
+/* The most tokens that a hypothesis of source i may have, of those that count. */
+static attn_status set_longest(const job *j, int64_t i, entry *e, attn_error *err)
+{
+    const attn_model_config *c = &j->g->model->config;
+    int64_t given = attn__given(&j->batch, i), before = j->has_encoder ? 0 : given, most;
+
+    e->longest = j->o.longest;
+    if (c->positions == ATTN_POSITIONS_LEARNED) {
+        most = c->max_positions - c->position_offset - attn__rows_of(j->g, before);
+        if (e->longest > most)
+            return attn__fail(err, ATTN_E_ARGUMENT, 0,
+                              "longest: %lld, the positions of sequence %lld end at %lld",
+                              (long long)e->longest, (long long)i, (long long)most);
+    } else {
+        most = INT32_MAX / 2;
+    }
+    if (e->longest == 0) {
+        e->longest = j->has_encoder ? e->keys + MORE_THAN_SOURCE : WITHOUT_SOURCE;
+        if (j->has_encoder && e->longest < given)
+            e->longest = given;
+        if (e->longest > most)
+            e->longest = most;
+    }
+    if (j->has_encoder && given > e->longest)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0,
+                          "target: sequence %lld has %lld tokens, longest is %lld", (long long)i,
+                          (long long)given, (long long)e->longest);
+    e->rows = attn__rows_of(j->g, before + e->longest);
+    return ATTN_OK;
+}
+
+static int longer_first(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+
+    if (x->rows != y->rows)
+        return x->rows > y->rows ? -1 : 1;
+    if (x->keys != y->keys)
+        return x->keys > y->keys ? -1 : 1;
+    return x->source < y->source ? -1 : x->source > y->source;
+}
+
+static attn_status make_queue(job *j, attn_error *err)
+{
+    size_t n = (size_t)j->batch.segments;
+
+    j->queue = attn__alloc(j->g->ctx, n * sizeof *j->queue);
+    if (!j->queue)
+        return attn__fail(err, ATTN_E_MEMORY, 0, "batch: list of sources");
+    for (size_t i = 0; i < n; i++) {
+        entry *e = &j->queue[i];
+
+        e->source = (int64_t)i;
+        e->keys =
+            j->batch.source_starts ? j->batch.source_starts[i + 1] - j->batch.source_starts[i] : 0;
+        TRY(set_longest(j, (int64_t)i, e, err));
+    }
+    qsort(j->queue, n, sizeof *j->queue, longer_first);
+    return ATTN_OK;
+}
+
+/* --- Rounds --------------------------------------------------------------------------------- */
+
+static size_t max(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The sources of a round: until one needs less than half of what the first does. */
+static void choose_round(job *j, attn__room *room)
+{
+    const entry *first = &j->queue[j->next];
+    size_t n = (size_t)j->batch.segments, beam = j->rules.beam, sources = 0, rows = 0, wide = 0;
+    size_t limit = (size_t)j->g->options.positions;
+    size_t places = max(
+        attn__min((size_t)j->g->options.hypotheses, limit / max((size_t)first->rows, 1)) / beam, 1);
+
+    *room = (attn__room){.length = (size_t)first->rows};
+    for (j->end = j->next; j->end < n; j->end++) {
+        const entry *e = &j->queue[j->end];
+        size_t given = (size_t)attn__rows_of(j->g, attn__given(&j->batch, e->source));
+
+        if (2 * e->rows < first->rows)
+            break;
+        sources += (size_t)e->keys;
+        rows += given;
+        room->longest_source = max(room->longest_source, (size_t)e->keys);
+        room->longest_target = max(room->longest_target, given);
+        wide = max(wide, (size_t)e->longest);
+    }
+    j->rules.room = (int64_t)wide;
+    j->places = attn__min(places, j->end - j->next);
+    j->tokens = attn__min(sources, max(limit, room->longest_source));
+    room->hypotheses = j->places * beam;
+    room->tokens = j->tokens;
+    room->segments = j->places;
+    room->source_tokens = attn__min(sources, max(FIRST_ROWS, room->longest_source));
+    room->target_rows = attn__min(rows, max(FIRST_ROWS, room->longest_target));
+}
+
+typedef struct cursor {
+    char *base;
+    size_t at;
+} cursor;
+
+static void *take(cursor *c, size_t count, size_t size)
+{
+    size_t n, from = c->at;
+
+    if (!attn__mul(count, size, &n) || !attn__add(n, 63, &n) ||
+        !attn__add(c->at, n / 64 * 64, &c->at)) {
+        c->at = SIZE_MAX;
+        return NULL;
+    }
+    return c->base ? c->base + from : NULL;
+}
+
+/* Memory of a round; its bytes. */
+static size_t lay_out(job *j, const attn__room *room, void *memory)
+{
+    cursor c = {memory, 0};
+    size_t rows = room->hypotheses, one = attn__search_size(&j->rules, NULL, NULL), all;
+    char *sayings;
+
+    j->active = take(&c, j->places, sizeof *j->active);
+    j->spare = take(&c, j->places, sizeof *j->spare);
+    j->rules.merged = take(&c, 2 * j->rules.beam, sizeof *j->rules.merged);
+    j->rules.by = take(&c, 2 * j->rules.beam, sizeof *j->rules.by);
+    j->search_of = take(&c, rows, sizeof *j->search_of);
+    j->within = take(&c, rows, sizeof *j->within);
+    if (!attn__mul(rows, j->each, &all))
+        all = SIZE_MAX;
+    j->candidates = take(&c, all, sizeof *j->candidates);
+    j->count = take(&c, rows, sizeof *j->count);
+    j->fine = take(&c, rows, sizeof *j->fine);
+    j->mask_room =
+        j->o.banned_count + j->o.end_count + (j->o.no_repeat ? (size_t)j->rules.room : 0);
+    if (!attn__mul(rows, j->mask_room, &all))
+        all = SIZE_MAX;
+    j->masked = take(&c, all, sizeof *j->masked);
+    j->saved = take(&c, all, sizeof *j->saved);
+    j->parents = take(&c, rows, sizeof *j->parents);
+    j->says = take(&c, rows, sizeof *j->says);
+    j->uniform = take(&c, j->rules.beam, sizeof *j->uniform);
+    j->drawing.list = take(&c, j->o.sample ? j->g->vocabulary : 0, sizeof *j->drawing.list);
+    j->found = take(&c, j->rules.best, sizeof *j->found);
+    j->of_given = take(&c, room->target_rows, sizeof *j->of_given);
+    j->which = take(&c, room->segments, sizeof *j->which);
+    if (!attn__mul(one, j->places, &all) || one == SIZE_MAX)
+        all = SIZE_MAX;
+    sayings = take(&c, all, 1);
+    for (size_t i = 0; memory && i < j->places; i++)
+        attn__search_size(&j->rules, &j->spare[i], sayings + i * one);
+    return c.at;
+}
+
+static attn_status open_round(job *j, attn_error *err)
+{
+    attn__room room;
+    size_t size;
+
+    choose_round(j, &room);
+    TRY(attn__generator_room(j->g, &room, err));
+    size = lay_out(j, &room, NULL);
+    attn__free(j->g->ctx, j->sayings);
+    j->sayings = size == SIZE_MAX ? NULL : attn__alloc(j->g->ctx, size);
+    if (!j->sayings)
+        return attn__fail(err, ATTN_E_MEMORY, 0, "search: no memory for %zu hypotheses",
+                          room.hypotheses);
+    lay_out(j, &room, j->sayings);
+    j->active_count = j->lives = 0;
+    j->spare_count = j->places;
+    return ATTN_OK;
+}
+
+/* --- Choosing ------------------------------------------------------------------------------- */
+
+/* Tokens that would make n tokens in a row a second time. */
+static size_t mask_repeats(const attn__saying *s, size_t n, int32_t *masked)
+{
+    size_t count = 0, said = (size_t)s->count;
+
+    for (size_t i = 0; said >= n && i + n <= said; i++)
+        if (memcmp(s->tokens + i, s->tokens + said - (n - 1), (n - 1) * sizeof *s->tokens) == 0)
+            masked[count++] = s->tokens[i + n - 1];
+    return count;
+}
+
+static attn__row row_of(const job *j, size_t i, const attn__search *s, const attn__saying *said)
+{
+    int32_t *masked = j->masked + i * j->mask_room;
+    size_t count = j->o.banned_count;
+    attn__row r = {.ctx = j->g->ctx,
+                   .f64 = j->g->step.f64,
+                   .x = attn__logit_row(j->g, i),
+                   .n = j->g->vocabulary,
+                   .masked = masked,
+                   .saved = j->saved + i * j->mask_room};
+
+    if (count > 0)
+        memcpy(masked, j->o.banned, count * sizeof *masked);
+    for (size_t e = 0; attn__search_early(&j->rules, s) && e < j->o.end_count; e++)
+        masked[count++] = j->o.ends[e];
+    if (j->o.no_repeat)
+        count += mask_repeats(said, (size_t)j->o.no_repeat, masked + count);
+    r.masked_count = count;
+    return r;
+}
+
+/* Row i of the logits: the candidates of a hypothesis. */
+static void choose_row(const void *arg, size_t i)
+{
+    const job *j = arg;
+    const attn__search *s = &j->active[j->search_of[i]];
+    attn__row r = row_of(j, i, s, &s->live[j->within[i]]);
+    attn__candidate *best = j->candidates + i * j->each;
+
+    if (!attn__search_full(s)) {
+        j->fine[i] = attn__choose_best(&r, j->each, best, &j->count[i]);
+        return;
+    }
+    j->count[i] = j->o.end_count > 0; /* it can only end */
+    j->fine[i] = true;
+    if (j->count[i]) {
+        best->token = j->o.ends[0];
+        j->fine[i] = attn__choose_given(&r, best->token, &best->log_probability);
+    }
+}
+
+/* 53 bits. */
+static double uniform(const job *j, int64_t source, const attn__saying *said, int64_t number)
+{
+    uint64_t of = (uint64_t)(j->batch.first_segment + source);
+    uint32_t word[4] = {(uint32_t)said->count, (uint32_t)number, (uint32_t)of,
+                        0x73616d70u ^ (uint32_t)(of >> 32)};
+
+    attn__philox(word, j->o.seed);
+    return (double)((uint64_t)word[0] << 21 | word[1] >> 11) * 0x1p-53;
+}
+
+static void draw_row(const job *j, size_t i)
+{
+    const attn__search *s = &j->active[j->search_of[i]];
+    const attn__saying *said = &s->live[j->within[i]];
+    attn__row r = row_of(j, i, s, said);
+    size_t n = s->fresh ? j->rules.beam : 1;
+
+    j->fine[i] = true;
+    j->count[i] = n;
+    if (attn__search_full(s))
+        return;
+    for (size_t k = 0; k < n; k++)
+        j->uniform[k] = uniform(j, s->source, said, s->fresh ? (int64_t)k : said->number);
+    j->fine[i] =
+        attn__choose_drawn(&r, &j->drawing, j->uniform, j->candidates + i * j->each, &j->count[i]);
+}
+
+/* The candidates of the first n rows of logits, those of the searches from `first` on. */
+static attn_status choose(job *j, size_t first, attn_error *err)
+{
+    size_t n = 0;
+
+    for (size_t a = first; a < j->active_count; a++)
+        for (size_t b = 0; b < j->active[a].live_count; b++) {
+            j->search_of[n] = (int32_t)a;
+            j->within[n++] = (int32_t)b;
+        }
+    if (!j->o.sample)
+        attn__each(j->g->ctx, n, 4 * n * j->g->vocabulary, choose_row, j);
+    for (size_t i = 0; i < n; i++) {
+        if (j->o.sample)
+            draw_row(j, i);
+        if (!j->fine[i])
+            return attn__fail(err, ATTN_E_ARGUMENT, 0,
+                              "model: logits of sequence %lld are not numbers",
+                              (long long)j->active[j->search_of[i]].source);
+    }
+    return ATTN_OK;
+}
+
+/* --- Advancing ------------------------------------------------------------------------------ */
+
+static attn_status cancelled(const char *callback, attn_error *err)
+{
+    return attn__fail(err, ATTN_E_CANCELLED, 0, "%s: the callback asked to stop", callback);
+}
+
+static attn_status hand_out(job *j, const attn__search *s, attn_error *err)
+{
+    if (s->ended_count == 0)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0,
+                          "sequence %lld: no token is left that may be chosen",
+                          (long long)s->source);
+    for (size_t i = 0; i < s->ended_count; i++) {
+        const attn__saying *e = &s->ended[i];
+        j->found[i] = (attn_hypothesis){.tokens = e->tokens,
+                                        .count = e->count,
+                                        .end = e->end,
+                                        .score = e->score,
+                                        .log_probability = e->sum,
+                                        .of_tokens = e->of_tokens};
+    }
+    if (j->o.done(j->o.user, s->source, j->found, s->ended_count))
+        return cancelled("done", err);
+    return ATTN_OK;
+}
+
+/* What hypotheses say, where nothing of it will change. */
+static attn_status tell(const job *j, const attn__search *s, const attn__candidate *from,
+                        const size_t *count, attn_error *err)
+{
+    size_t n = s->fresh ? j->rules.beam : s->live_count;
+
+    if (!j->o.token || (attn__search_full(s) && (j->o.sample || j->o.end_count == 0)))
+        return ATTN_OK;
+    for (size_t i = 0; i < n && count[s->fresh ? 0 : i] > 0; i++) {
+        const attn__candidate *x = &from[s->fresh ? i : i * j->each];
+        int64_t number = s->fresh ? (int64_t)i : s->live[i].number;
+
+        if (j->o.token(j->o.user, s->source, number, x->token))
+            return cancelled("token", err);
+    }
+    return ATTN_OK;
+}
+
+/* One search takes its candidates, of rows from `row` on, whose hypotheses are numbers from
+ * `hypothesis` on. */
+static attn_status advance_one(job *j, attn__search *s, size_t row, size_t hypothesis,
+                               attn_error *err)
+{
+    const attn__candidate *from = j->candidates + row * j->each;
+    int32_t *parents = j->parents + j->lives, *says = j->says + j->lives;
+
+    TRY(tell(j, s, from, j->count + row, err));
+    if (j->o.sample)
+        attn__search_draw(&j->rules, s, from, j->each, parents, says);
+    else
+        attn__search_advance(&j->rules, s, from, j->each, j->count + row, parents, says);
+    for (size_t i = 0; i < s->live_count; i++)
+        parents[i] += (int32_t)hypothesis;
+    j->lives += s->live_count;
+    return s->done ? hand_out(j, s, err) : ATTN_OK;
+}
+
+/* All searches from `first` on, whose hypotheses are numbers from `hypothesis` on; those that are
+ * done leave. */
+static attn_status advance(job *j, size_t first, size_t hypothesis, attn_error *err)
+{
+    size_t kept = first, row = 0;
+
+    for (size_t a = first; a < j->active_count; a++) {
+        attn__search s = j->active[a];
+        size_t rows = s.live_count;
+
+        TRY(advance_one(j, &s, row, hypothesis + row, err));
+        row += rows;
+        if (s.done)
+            j->spare[j->spare_count++] = s;
+        else
+            j->active[kept++] = s;
+    }
+    j->active_count = kept;
+    return ATTN_OK;
+}
+
+/* --- Coming in ------------------------------------------------------------------------------ */
+
+/* How many of the queue fit into the next first pass. */
+static size_t fitting(const job *j, size_t held)
+{
+    const attn__room *room = &j->g->room;
+    size_t n = 0, keys = 0, rows = 0;
+
+    size_t free =
+        j->g->memory.hypotheses - j->g->memory.count; /* some may be of sources that left */
+
+    for (; j->next + n < j->end && n < attn__min(attn__min(free, j->spare_count), room->segments);
+         n++) {
+        const entry *e = &j->queue[j->next + n];
+        keys += (size_t)e->keys;
+        rows += (size_t)attn__rows_of(j->g, attn__given(&j->batch, e->source));
+        if (held + keys > j->tokens || keys > room->source_tokens || rows > room->target_rows)
+            break;
+    }
+    return n;
+}
+
+static size_t keys_held(const job *j)
+{
+    size_t keys = 0;
+
+    for (size_t a = 0; j->has_encoder && a < j->active_count; a++) {
+        int64_t s = j->active[a].source;
+        keys += (size_t)(j->batch.source_starts[s + 1] - j->batch.source_starts[s]);
+    }
+    return keys;
+}
+
+/* The next n sources: a first pass, and what they begin with. */
+static attn_status add(job *j, size_t n, attn_error *err)
+{
+    size_t first = j->active_count, hypothesis = j->g->memory.count;
+    double *of_given = j->has_encoder && j->batch.target_starts ? j->of_given : NULL;
+
+    for (size_t i = 0; i < n; i++)
+        j->which[i] = j->queue[j->next + i].source;
+    TRY(attn__generator_add(j->g, &j->batch, j->which, n, of_given, err));
+    for (size_t i = 0; i < n; i++) {
+        const entry *e = &j->queue[j->next++];
+        int64_t given = of_given ? attn__given(&j->batch, e->source) : 0;
+        attn__search *s = &j->active[j->active_count++];
+
+        *s = j->spare[--j->spare_count];
+        attn__search_open(&j->rules, s, e->source, e->longest,
+                          given ? j->batch.target + j->batch.target_starts[e->source] : NULL,
+                          of_given, given);
+        of_given = of_given ? of_given + given : NULL;
+    }
+    TRY(choose(j, first, err));
+    return advance(j, first, hypothesis, err);
+}
+
+/* Sources come in while there is room for them. */
+static attn_status refill(job *j, attn_error *err)
+{
+    size_t n, held = keys_held(j);
+
+    if (j->next == j->end || (j->active_count > 0 && j->spare_count * PART_FREE < j->places))
+        return ATTN_OK;
+    attn__generator_move(j->g, j->parents, j->lives);
+    for (size_t i = 0; i < j->lives; i++)
+        j->parents[i] = (int32_t)i;
+    while ((n = fitting(j, held)) > 0) {
+        TRY(add(j, n, err));
+        held = keys_held(j);
+    }
+    return ATTN_OK;
+}
+
+static attn_status run_round(job *j, attn_error *err)
+{
+    for (;;) {
+        size_t n;
+
+        TRY(refill(j, err));
+        if (j->lives == 0 && j->next == j->end)
+            return ATTN_OK;
+        n = j->lives;
+        j->lives = 0;
+        TRY(attn__generator_advance(j->g, j->parents, j->says, n, err));
+        TRY(choose(j, 0, err));
+        TRY(advance(j, 0, 0, err));
+    }
+}
+
+static attn_status run(job *j, attn_error *err)
+{
+    TRY(make_queue(j, err));
+    while (j->next < (size_t)j->batch.segments) {
+        TRY(open_round(j, err));
+        TRY(run_round(j, err));
+    }
+    return ATTN_OK;
+}
+
+attn_status attn_generate(attn_generator *g, const attn_batch *batch,
+                          const attn_generate_options *options, attn_error *err)
+{
+    job j = {.g = g};
+    int64_t longest_source, longest_target;
+    attn_status st;
+
+    if (!g)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "generator: NULL");
+    TRY(check_options(g, options, &j.o, err));
+    TRY(attn__generator_batch(g, batch, &j.batch, &longest_source, &longest_target, err));
+    TRY(attn__generator_begins(g, &j.batch, err));
+    j.has_encoder = g->model->encoder.present;
+    j.rules.o = &j.o;
+    j.rules.beam = (size_t)j.o.beam;
+    j.rules.best = (size_t)j.o.best;
+    j.each = j.o.sample ? j.rules.beam : attn__min(2 * j.rules.beam, g->vocabulary);
+    j.drawing.temperature = j.o.temperature;
+    j.drawing.top_p = j.o.top_p;
+    j.drawing.top_k = (size_t)j.o.top_k;
+    g->limit = -1;
+    st = run(&j, err);
+    if (g->memory.block)
+        attn__memory_clear(&g->memory);
+    attn__free(g->ctx, j.sayings);
+    attn__free(g->ctx, j.queue);
+    return st;
+}

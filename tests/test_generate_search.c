@@ -1,0 +1,520 @@
+/* test_generate_search.c: beam search against plain searches over whole passes, scores, samples. */
+#include "include/attn/generate.h"
+#include "include/attn/nn.h"
+#include "tests/generation.h"
+#include "tests/nn_step.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORDS = 6, END = 1, PAD = 0, LONG = 24, MANY = 200 };
+
+/* --- A toy model and what is found with it --------------------------------------------------- */
+
+static attn_model *toy(attn_stack stack, attn_type type, uint64_t seed, double sharp)
+{
+    attn_model_config c = ATTN_MODEL_CONFIG_INIT;
+    attn_model *m;
+    attn_view w;
+
+    c.type = type;
+    c.stack = stack;
+    c.vocabulary = WORDS;
+    c.encoder_layers = stack == ATTN_STACK_DECODER ? 0 : 1;
+    c.decoder_layers = 1;
+    c.d = 16;
+    c.ff = 24;
+    c.heads = 2;
+    c.start = ATTN_START_TOKEN;
+    m = step_model(&c, 2, seed);
+    w = attn_model_output_weight(m, attn_model_weights(m));
+    for (int64_t i = 0; i < view_count(&w); i++)
+        step_put(&w, i, step_get(&w, i) * sharp);
+    return m;
+}
+
+/* The hypotheses of a source. */
+typedef struct found {
+    int count;
+    struct {
+        int32_t tokens[LONG];
+        int64_t count;
+        int32_t end;
+        double score, sum, of_tokens[LONG + 1];
+    } at[MANY];
+} found;
+
+static int collect(void *user, int64_t source, const attn_hypothesis *h, size_t count)
+{
+    found *f = (found *)user + source;
+
+    CHECK(f->count == 0 && count <= MANY);
+    for (size_t i = 0; i < count; i++) {
+        CHECK(h[i].count <= LONG);
+        memcpy(f->at[i].tokens, h[i].tokens, (size_t)h[i].count * sizeof *h[i].tokens);
+        memcpy(f->at[i].of_tokens, h[i].of_tokens,
+               (size_t)(h[i].count + (h[i].end >= 0)) * sizeof *h[i].of_tokens);
+        f->at[i].count = h[i].count;
+        f->at[i].end = h[i].end;
+        f->at[i].score = h[i].score;
+        f->at[i].sum = h[i].log_probability;
+    }
+    f->count = (int)count;
+    return 0;
+}
+
+static const int32_t ends[] = {END}, banned[] = {PAD};
+
+static attn_generate_options options_for(found *f)
+{
+    attn_generate_options o = ATTN_GENERATE_OPTIONS_INIT;
+
+    o.ends = ends;
+    o.end_count = 1;
+    o.banned = banned;
+    o.banned_count = 1;
+    o.done = collect;
+    o.user = f;
+    return o;
+}
+
+/* Generates for n sequences in new found's, which are the arena's. */
+static found *generate(arena *memory, attn_generator *g, const sequence *s, int64_t n,
+                       attn_generate_options *o)
+{
+    found *f = arena_get(memory, (size_t)n * sizeof *f);
+    attn_batch b = batch_of(memory, s, n);
+    attn_error err = {0};
+
+    memset(f, 0, (size_t)n * sizeof *f);
+    o->user = f;
+    CHECK_MSG(attn_generate(g, &b, o, &err) == ATTN_OK, "%s", err.text);
+    for (int64_t i = 0; i < n; i++)
+        CHECK_MSG(f[i].count > 0, "sequence %lld was not handed out", (long long)i);
+    return f;
+}
+
+static attn_generator *generator_of(const attn_model *m, int64_t hypotheses)
+{
+    attn_generator_options o = ATTN_GENERATOR_OPTIONS_INIT;
+    attn_generator *g = NULL;
+    attn_error err = {0};
+
+    o.hypotheses = hypotheses;
+    CHECK_MSG(attn_generator_create(m, &o, &g, &err) == ATTN_OK, "%s", err.text);
+    return g;
+}
+
+static void draw_sequences(arena *memory, rng *r, sequence *s, int n, int64_t longest,
+                           int64_t prefix)
+{
+    for (int i = 0; i < n; i++) {
+        s[i].sources = rng_int(r, 0, longest);
+        s[i].source = random_ids(memory, r, s[i].sources, WORDS);
+        s[i].targets = prefix ? rng_int(r, 0, prefix) : 0;
+        s[i].target = random_ids(memory, r, s[i].targets, WORDS);
+    }
+}
+
+static double penalty_of(const attn_generate_options *o, int64_t tokens, bool ended)
+{
+    double n = (double)(tokens + (ended && o->end_counted));
+
+    return o->penalty == ATTN_LENGTH_GNMT             ? pow((5 + n) / 6, o->alpha)
+           : o->penalty == ATTN_LENGTH_POWER && n > 0 ? pow(n, o->alpha)
+                                                      : 1;
+}
+
+/* --- A plain search -------------------------------------------------------------------------- */
+
+/* One hypothesis, ended or not. */
+typedef struct plain {
+    int32_t tokens[LONG];
+    int64_t count;
+    double sum, score;
+    bool ended;
+    int by; /* of candidates: hypothesis, token */
+    int32_t token;
+} plain;
+
+static int by_sum(const void *a, const void *b)
+{
+    const plain *x = a, *y = b;
+
+    if (x->sum != y->sum)
+        return x->sum > y->sum ? -1 : 1;
+    return x->by != y->by ? x->by - y->by : x->token - y->token;
+}
+
+static int by_score(const void *a, const void *b)
+{
+    const plain *x = a, *y = b;
+
+    return x->score > y->score ? -1 : x->score < y->score;
+}
+
+/* Beam search to the longest length without any stop, each step by a whole pass. Returns what has
+ * ended, best first. */
+static int search(arena *memory, const attn_model *m, const sequence *s,
+                  const attn_generate_options *o, int64_t longest, plain *ended)
+{
+    enum { CANDIDATES = MANY * WORDS };
+    plain *live = arena_get(memory, MANY * sizeof *live);
+    plain *next = arena_get(memory, CANDIDATES * sizeof *next);
+    int lives = 1, ends_found = 0;
+
+    memset(live, 0, sizeof *live);
+    for (int64_t length = 0; lives > 0; length++) {
+        int n = 0, kept = 0;
+
+        for (int b = 0; b < lives; b++) {
+            sequence all = {s->source, live[b].tokens, s->sources, live[b].count};
+            double *p = whole_log_probabilities(memory, m, &all);
+            for (int32_t t = 0; t < WORDS; t++) {
+                if (t == PAD || (length == longest && t != END) ||
+                    (t == END && length < o->shortest))
+                    continue;
+                next[n] = live[b];
+                next[n].sum += p[t];
+                next[n].by = b;
+                next[n++].token = t;
+            }
+        }
+        qsort(next, (size_t)n, sizeof *next, by_sum);
+        n = n < 2 * o->beam ? n : (int)(2 * o->beam);
+        for (int i = 0; i < n; i++) {
+            plain x = next[i];
+            if (x.token == END && i < o->beam) {
+                x.score = x.sum / penalty_of(o, x.count, true);
+                x.ended = true;
+                ended[ends_found++] = x;
+            } else if (x.token != END && kept < o->beam) {
+                x.tokens[x.count++] = x.token;
+                live[kept++] = x;
+            }
+        }
+        lives = kept;
+    }
+    qsort(ended, (size_t)ends_found, sizeof *ended, by_score);
+    return ends_found;
+}
+
+static void check_equal(const found *f, const plain *want, int wanted, int best, const char *what)
+{
+    CHECK_MSG(f->count == (wanted < best ? wanted : best), "%s: %d hypotheses, expected %d", what,
+              f->count, wanted < best ? wanted : best);
+    for (int i = 0; i < f->count; i++) {
+        CHECK_MSG(fabs(f->at[i].score - want[i].score) < 1e-9,
+                  "%s: hypothesis %d: %.12f, not %.12f", what, i, f->at[i].score, want[i].score);
+        CHECK_MSG(f->at[i].count == want[i].count && f->at[i].end == END &&
+                      memcmp(f->at[i].tokens, want[i].tokens,
+                             (size_t)want[i].count * sizeof(int32_t)) == 0,
+                  "%s: hypothesis %d has other tokens", what, i);
+    }
+}
+
+static void penalty_number(attn_generate_options *o, int i)
+{
+    static const double alphas[] = {0.6, 1, 0, 2.5};
+
+    o->penalty = (attn_length_penalty)(i % 3);
+    o->alpha = alphas[i / 3 % 4];
+    o->end_counted = i / 12 % 2;
+}
+
+/* With a beam as wide as all there is, the best of all sequences is found, whatever the penalty. */
+static void wide_beams_are_exhaustive(void **state)
+{
+    rng r = rng_make(test_seed(), test_index(state));
+
+    for (int i = 0; i < 24; i++) {
+        arena memory = {0};
+        attn_model *m = toy(i % 2 ? ATTN_STACK_DECODER : 0, ATTN_F64, (uint64_t)i, 1 + i % 5);
+        attn_generator *g = generator_of(m, 2 * MANY);
+        plain *all = arena_get(&memory, 16 * MANY * sizeof *all);
+        attn_generate_options o = options_for(NULL);
+        sequence s[3];
+        found *f;
+
+        draw_sequences(&memory, &r, s, 3, 5, 0);
+        penalty_number(&o, i);
+        o.beam = 160; /* 4 words that do not end, twice: 16 live at most before the last */
+        o.best = 12;
+        o.longest = 3;
+        f = generate(&memory, g, s, 3, &o);
+        for (int k = 0; k < 3; k++) {
+            int n = search(&memory, m, &s[k], &o, 3, all);
+            CHECK(n == 1 + 4 + 16 + 64);
+            check_equal(&f[k], all, n, 12, "exhaustive");
+        }
+        attn_generator_destroy(g);
+        attn_model_destroy(m);
+        arena_reset(&memory);
+    }
+}
+
+/* Narrow beams find what the same search finds that never stops. */
+static void beams_stop_in_time(void **state)
+{
+    rng r = rng_make(test_seed(), test_index(state));
+
+    for (int i = 0; i < 48; i++) {
+        arena memory = {0};
+        attn_model *m = toy(i % 2 ? ATTN_STACK_DECODER : 0, ATTN_F64, 100 + (uint64_t)i, 1 + i % 6);
+        attn_generator *g = generator_of(m, 16);
+        plain *all = arena_get(&memory, 16 * MANY * sizeof *all);
+        attn_generate_options o = options_for(NULL);
+        sequence s[4];
+        found *f;
+
+        draw_sequences(&memory, &r, s, 4, 5, 0);
+        penalty_number(&o, i);
+        o.beam = 2 + i % 4;
+        o.best = 1 + i % o.beam;
+        o.longest = 9;
+        o.shortest = i % 3;
+        f = generate(&memory, g, s, 4, &o);
+        for (int k = 0; k < 4; k++) {
+            int n = search(&memory, m, &s[k], &o, 9, all);
+            check_equal(&f[k], all, n, (int)o.best, "narrow");
+        }
+        attn_generator_destroy(g);
+        attn_model_destroy(m);
+        arena_reset(&memory);
+    }
+}
+
+/* --- Greedy, n-best ------------------------------------------------------------------------- */
+
+static void beam_of_one_is_greedy(void **state)
+{
+    rng r = rng_make(test_seed(), test_index(state));
+
+    for (int i = 0; i < 24; i++) {
+        arena memory = {0};
+        attn_model *m =
+            toy(i % 2 ? ATTN_STACK_DECODER : 0, i % 3 ? ATTN_F32 : ATTN_F64, 200 + (uint64_t)i, 3);
+        attn_generator *g = generator_of(m, 3);
+        attn_generate_options o = options_for(NULL);
+        sequence s[5];
+        found *f;
+
+        draw_sequences(&memory, &r, s, 5, 6, 0);
+        penalty_number(&o, i);
+        o.longest = 12;
+        f = generate(&memory, g, s, 5, &o);
+        for (int k = 0; k < 5; k++) {
+            int32_t said[LONG];
+            int64_t n = 0;
+
+            for (bool over = false; !over;) {
+                sequence all = {s[k].source, said, s[k].sources, n};
+                double *p = whole_log_probabilities(&memory, m, &all);
+                int32_t best = 1;
+                for (int32_t t = 1; t < WORDS; t++)
+                    best = p[t] > p[best] ? t : best;
+                over = n == 12 || best == END;
+                if (!over)
+                    said[n++] = best;
+            }
+            CHECK_MSG(f[k].at[0].count == n && memcmp(f[k].at[0].tokens, said, (size_t)n * 4) == 0,
+                      "variant %d, source %d", i, k);
+        }
+        attn_generator_destroy(g);
+        attn_model_destroy(m);
+        arena_reset(&memory);
+    }
+}
+
+static void the_best_are_ordered_and_distinct(void **state)
+{
+    rng r = rng_make(test_seed(), test_index(state));
+
+    for (int i = 0; i < 12; i++) {
+        arena memory = {0};
+        attn_model *m = toy(i % 2 ? ATTN_STACK_DECODER : 0, ATTN_F32, 300 + (uint64_t)i, 2);
+        attn_generator *g = generator_of(m, 24);
+        attn_generate_options o = options_for(NULL);
+        sequence s[4];
+        found *f, *one;
+
+        draw_sequences(&memory, &r, s, 4, 6, i % 3 ? 2 : 0); /* prefixes must not make twins */
+        penalty_number(&o, i);
+        o.beam = o.best = 6;
+        o.longest = 8;
+        o.stop = i % 4 == 3 ? ATTN_STOP_COUNT : ATTN_STOP_BOUND;
+        f = generate(&memory, g, s, 4, &o);
+        o.best = 1;
+        one = generate(&memory, g, s, 4, &o);
+        for (int k = 0; k < 4; k++) {
+            CHECK_MSG(memcmp(&one[k].at[0], &f[k].at[0], sizeof one[k].at[0]) == 0,
+                      "variant %d: how many are asked for changed the first", i);
+            for (int a = 0; a < f[k].count; a++) {
+                CHECK(a == 0 || f[k].at[a].score <= f[k].at[a - 1].score);
+                for (int b = 0; b < a; b++)
+                    CHECK_MSG(f[k].at[a].count != f[k].at[b].count ||
+                                  memcmp(f[k].at[a].tokens, f[k].at[b].tokens,
+                                         (size_t)f[k].at[a].count * 4) != 0,
+                              "variant %d: hypotheses %d and %d are the same", i, a, b);
+            }
+        }
+        attn_generator_destroy(g);
+        attn_model_destroy(m);
+        arena_reset(&memory);
+    }
+}
+
+/* --- Bits ----------------------------------------------------------------------------------- */
+
+/* Alone, in another order, a few at a time, with other threads: the same, to the bit. */
+static void batch_mates_change_nothing(void **state)
+{
+    rng r = rng_make(test_seed(), test_index(state));
+    enum { SOURCES = 13 };
+
+    for (int i = 0; i < 18; i++) {
+        arena memory = {0};
+        attn_model_config c = generation_config(i);
+        attn_generate_options o = options_for(NULL);
+        sequence s[SOURCES], turned[SOURCES];
+        found *all = NULL;
+
+        c.vocabulary = WORDS;
+        c.source_vocabulary = 0;
+        for (int k = 0; k < SOURCES; k++) {
+            s[k].sources = k == 5 ? 0 : rng_int(&r, 1, k == 3 ? 30 : 8);
+            s[k].source = random_ids(&memory, &r, s[k].sources, WORDS);
+            s[k].targets = rng_int(&r, c.start == ATTN_START_NONE, 3);
+            s[k].target = random_ids(&memory, &r, s[k].targets, WORDS);
+        }
+        penalty_number(&o, i);
+        o.beam = i % 3 == 1 ? 1 : 3;
+        o.best = o.beam;
+        o.longest = 10;
+        o.sample = i % 3 == 2;
+        o.top_k = i % 6 == 5 ? 3 : 0;
+        o.no_repeat = i % 4 == 1 ? 2 : 0;
+        for (int way = 0; way < 5; way++) {
+            static const int64_t hypotheses[] = {64, 3, 7, 12, 39};
+            attn_model *m = step_model(&c, 1 + way % 3, 5);
+            attn_generator *g = generator_of(m, hypotheses[way]);
+            found *f;
+
+            for (int k = 0; k < SOURCES; k++) /* 4: backwards; samples go by number */
+                turned[k] = s[way == 4 && !o.sample ? SOURCES - 1 - k : k];
+            f = generate(&memory, g, turned, SOURCES, &o);
+            if (!all)
+                all = f;
+            for (int k = 0; k < SOURCES; k++)
+                CHECK_MSG(memcmp(&all[k], &f[way == 4 && !o.sample ? SOURCES - 1 - k : k],
+                                 sizeof *f) == 0,
+                          "variant %d, way %d: source %d differs", i, way, k);
+            for (int k = 0; way == 0 && k < SOURCES; k += 4) {
+                attn_batch b = batch_of(&memory, &s[k], 1);
+                found *alone = arena_get(&memory, sizeof *alone);
+                memset(alone, 0, sizeof *alone);
+                o.user = alone;
+                b.first_segment = k;
+                CHECK(attn_generate(g, &b, &o, NULL) == ATTN_OK);
+                CHECK_MSG(memcmp(alone, &all[k], sizeof *alone) == 0, "variant %d: source %d alone",
+                          i, k);
+            }
+            attn_generator_destroy(g);
+            attn_model_destroy(m);
+        }
+        arena_reset(&memory);
+    }
+}
+
+/* --- Scores --------------------------------------------------------------------------------- */
+
+/* The numbers of a search are those of the finished output, to the bit, forced prefix and all; and
+ * those of a plain softmax, nearly. */
+static void scores_are_those_of_the_output(void **state)
+{
+    rng r = rng_make(test_seed(), test_index(state));
+
+    for (int i = 0; i < GENERATION_VARIANTS; i += 3) {
+        arena memory = {0};
+        attn_model_config c = generation_config(i);
+        attn_model *m;
+        attn_generator *g;
+        attn_generate_options o = options_for(NULL);
+        attn_score_args a = ATTN_SCORE_ARGS_INIT;
+        attn_batch b;
+        attn_error err = {0};
+        sequence s[5], whole[5];
+        double numbers[5 * (LONG + 2)], sums[5];
+        int64_t at = 0;
+        found *f;
+        bool prompts = c.stack == ATTN_STACK_DECODER;
+
+        c.vocabulary = WORDS;
+        m = step_model(&c, 2, 77);
+        g = generator_of(m, 10);
+        draw_sequences(&memory, &r, s, 5, 7, 3);
+        for (int k = 0; c.start == ATTN_START_NONE && k < 5; k++)
+            if (s[k].targets == 0) {
+                s[k].targets = 1;
+                s[k].target = random_ids(&memory, &r, 1, WORDS);
+            }
+        o.beam = 2;
+        o.longest = 9;
+        f = generate(&memory, g, s, 5, &o);
+        for (int k = 0; k < 5; k++) {
+            int64_t before = prompts ? s[k].targets : 0, n = f[k].at[0].count;
+            int32_t *said = arena_get(&memory, (size_t)(before + n + 1) * sizeof *said);
+
+            memcpy(said, s[k].target, (size_t)before * sizeof *said);
+            memcpy(said + before, f[k].at[0].tokens, (size_t)n * sizeof *said);
+            said[before + n] = END;
+            CHECK(f[k].at[0].end == END);
+            for (int64_t t = 0; !prompts && t < s[k].targets; t++)
+                CHECK(said[t] == s[k].target[t]);
+            whole[k] = (sequence){s[k].source, said, s[k].sources, before + n + 1};
+        }
+        b = batch_of(&memory, whole, 5);
+        a.batch = &b;
+        a.of_tokens = numbers;
+        a.sums = sums;
+        CHECK_MSG(attn_generate_score(g, &a, &err) == ATTN_OK, "%s", err.text);
+        for (int k = 0; k < 5; k++) {
+            int64_t before = prompts ? s[k].targets : 0, n = f[k].at[0].count + 1;
+            double sum = 0;
+
+            CHECK_MSG(memcmp(numbers + at + before, f[k].at[0].of_tokens,
+                             (size_t)n * sizeof *numbers) == 0,
+                      "variant %d, source %d: other numbers", i, k);
+            CHECK(prompts || sums[k] == f[k].at[0].sum);
+            for (int64_t t = c.start == ATTN_START_NONE; t < whole[k].targets; t++) {
+                sequence until = whole[k];
+                until.targets = t;
+                double want = whole_log_probabilities(&memory, m, &until)[whole[k].target[t]];
+                CHECK_MSG(fabs(numbers[at + t] - want) < 1e-5, "variant %d: %g, not %g", i,
+                          numbers[at + t], want);
+                sum += numbers[at + t];
+            }
+            CHECK(c.start == ATTN_START_NONE ? numbers[at] == 0 : sum == sums[k]);
+            at += whole[k].targets;
+        }
+        attn_generator_destroy(g);
+        attn_model_destroy(m);
+        arena_reset(&memory);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case tests[] = {
+        {"wide beams are exhaustive", wide_beams_are_exhaustive, 0},
+        {"beams stop in time", beams_stop_in_time, 0},
+        {"beam of one is greedy", beam_of_one_is_greedy, 0},
+        {"the best are ordered and distinct", the_best_are_ordered_and_distinct, 0},
+        {"batch mates change nothing", batch_mates_change_nothing, 0},
+        {"scores are those of the output", scores_are_those_of_the_output, 0},
+    };
+
+    return test_main(argc, argv, tests, sizeof tests / sizeof *tests);
+}
