@@ -34,8 +34,7 @@ typedef struct attn__drawing {
  * their number. False if a logit is NaN or +inf. */
 bool attn__choose_best(const attn__row *r, size_t k, attn__candidate *best, size_t *count);
 
-/* Tokens by `count` uniform numbers in [0, 1), each by itself. *count becomes 0 if no token is left.
- */
+/* Tokens by *count uniform numbers in [0, 1), each by itself. *count becomes 0 if none is left. */
 bool attn__choose_drawn(const attn__row *r, const attn__drawing *d, const double *uniform,
                         attn__candidate *drawn, size_t *count);
 

@@ -14,7 +14,7 @@
 #include "src/base/mem.h"
 #include "src/nn/call_args.h"
 #include "src/nn/draw.h"
-#include "src/nn/each.h"
+#include "src/core/each.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "src/base/mem.h"
 #include "src/nn/call_args.h"
 #include "src/nn/choose.h"
-#include "src/nn/each.h"
+#include "src/core/each.h"
 
 #include <string.h>
 

@@ -62,8 +62,8 @@ attn_status attn__generator_passes(attn_generator *g, const attn__room *room, at
 attn_status attn__generator_logits(attn_generator *g, size_t rows, attn_error *err);
 
 /* Adds a hypothesis for each sequence which[0..n-1] of a batch, after those that are there; row i
- * of g->logits is that of the i-th. of_given: log-probabilities of what is given, one sequence after
- * the other, or NULL. On failure nothing is there any more. */
+ * of g->logits is that of the i-th. of_given: log-probabilities of what is given, one sequence
+ * after the other, or NULL. On failure nothing is there any more. */
 attn_status attn__generator_add(attn_generator *g, const attn_batch *batch, const int64_t *which,
                                 size_t n, double *of_given, attn_error *err);
 
