@@ -331,6 +331,9 @@ static void mistakes_are_named(void **state)
     REFUSED(f.key_block = -1, ATTN_E_ARGUMENT, "key_block");
     REFUSED(f.key_block = 4; f.drop_keys = 1, ATTN_E_ARGUMENT, "drop_keys");
     REFUSED(f.drop_keys = -1, ATTN_E_ARGUMENT, "drop_keys");
+    REFUSED(f.queries = INT64_MAX; f.query_block = 2, ATTN_E_ARGUMENT, "queries");
+    REFUSED(f.first_key = INT64_MAX, ATTN_E_ARGUMENT, "first_key");
+    REFUSED(f.first_query = -1, ATTN_E_ARGUMENT, "first_query");
     REFUSED(f.key_tokens = broken, ATTN_E_ARGUMENT, "key_tokens[1]");
     REFUSED(f.has_limits = 1; f.low = 1, ATTN_E_ARGUMENT, "limits");
     REFUSED(f.has_limits = 1; f.high = (double)NAN, ATTN_E_ARGUMENT, "limits");

@@ -9,6 +9,8 @@
 
 enum { MOST_SIDE = 16384 };
 
+static const int64_t MOST_ITEMS = (int64_t)1 << 60; /* sums of two of them fit */
+
 /* --- Checks ----------------------------------------------------------------------------------- */
 
 attn_panel attn__panel_at(const attn_figure *figure, size_t i)
@@ -122,6 +124,11 @@ static attn_status check_panels(attn_figure *f, attn_error *err)
     if (f->query_block < 0 || f->key_block < 0 || f->query_block > (int64_t)1 << 20 ||
         f->key_block > (int64_t)1 << 20)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "query_block or key_block is out of range");
+    if (f->queries < 0 || f->keys < 0 || f->queries > MOST_ITEMS || f->keys > MOST_ITEMS ||
+        f->first_query < 0 || f->first_key < 0 || f->first_query > MOST_ITEMS ||
+        f->first_key > MOST_ITEMS)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0,
+                          "queries, keys, first_query or first_key is negative or above 2^60");
     f->query_block = f->query_block ? f->query_block : 1;
     f->key_block = f->key_block ? f->key_block : 1;
     f->queries = f->queries ? f->queries : rows * f->query_block;
@@ -136,8 +143,6 @@ static attn_status check_panels(attn_figure *f, attn_error *err)
     if (f->drop_keys < 0 || (f->drop_keys > 0 && f->key_block * f->query_block != 1))
         return attn__fail(err, ATTN_E_ARGUMENT, 0,
                           "drop_keys: negative, or cells are pooled already");
-    if (f->first_query < 0 || f->first_key < 0)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0, "first_query or first_key is negative");
     for (size_t i = 0; i < f->panel_count; i++) {
         attn_status st = check_panel(f, i, rows, cols, err);
 

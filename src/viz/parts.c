@@ -13,15 +13,15 @@ static void clean(attn__out *out, const char *text, size_t columns)
     attn__label_clean(out, text, strlen(text), columns, ATTN__PROSE);
 }
 
+static const char *const pictures[] = {"Attention map", "Attention by layer and head",
+                                       "Attention lines", "Curves", "Attention over an image"};
+
 void attn__title(const attn__drawing *d, attn__out *out)
 {
-    static const char *const kinds[] = {"Attention map", "Attention by layer and head",
-                                        "Attention lines", "Curves", "Attention over an image"};
-
     if (d->figure.title && d->figure.title[0])
         clean(out, d->figure.title, ATTN__TITLE_COLUMNS);
     else
-        attn__out_text(out, kinds[d->figure.kind]);
+        attn__out_text(out, pictures[d->figure.kind]);
 }
 
 void attn__panel_name(const attn_panel *panel, attn__out *out)
@@ -38,6 +38,30 @@ void attn__panel_name(const attn_panel *panel, attn__out *out)
         attn__out_text(out, panel->layer >= 0 ? ", head " : "head ");
         attn__out_int(out, panel->head);
     }
+}
+
+/* What a reader who does not see the picture should know first. */
+static void describe(const attn__drawing *d, const char *facts, attn__out *out)
+{
+    const attn_figure *f = &d->figure;
+
+    attn__out_text(out, pictures[f->kind]);
+    if (f->kind == ATTN_FIGURE_CURVES) {
+        attn__out_text(out, ": ");
+        attn__out_int(out, (int64_t)f->series_count);
+    } else {
+        attn__out_text(out, ", ");
+        attn__out_int(out, f->queries);
+        attn__out_text(out, f->kind == ATTN_FIGURE_OVERLAY ? " rows of patches, " : " queries, ");
+        attn__out_int(out, f->keys);
+        attn__out_text(out, f->kind == ATTN_FIGURE_OVERLAY ? " columns" : " keys");
+    }
+    if (f->kind == ATTN_FIGURE_GRID || f->kind == ATTN_FIGURE_LINES) {
+        attn__out_text(out, ", heads: ");
+        attn__out_int(out, (int64_t)f->panel_count);
+    }
+    attn__out_text(out, facts[0] ? ". " : "");
+    attn__out_text(out, facts);
 }
 
 static void item(attn__out *out)
@@ -78,7 +102,7 @@ static void limits(const attn_figure *f, const attn__scale *scale, attn__out *ou
     }
     if (scale->low == scale->high && scale->kind != ATTN_SCALE_PERCENTILE) {
         item(out);
-        attn__out_text(out, "all values are ");
+        attn__out_text(out, scale->below || scale->above ? "both limits are " : "all values are ");
         attn__out_value(out, scale->low, 4);
         return;
     }
@@ -180,7 +204,7 @@ void attn__begin(const attn__drawing *d, attn__canvas *c, const char *facts, dou
                  double height)
 {
     size_t w = (size_t)ceil(width), h = (size_t)ceil(height);
-    attn__out title = {.ctx = d->ctx};
+    attn__out title = {.ctx = d->ctx}, text = {.ctx = d->ctx};
 
     if (d->figure.width)
         w = (size_t)d->figure.width;
@@ -193,9 +217,11 @@ void attn__begin(const attn__drawing *d, attn__canvas *c, const char *facts, dou
         return;
     }
     attn__title(d, &title);
+    describe(d, facts, &text);
     if (c->status == ATTN_OK)
-        c->begin(c, w, h, d->theme.paper, attn__out_string(&title), facts);
+        c->begin(c, w, h, d->theme.paper, attn__out_string(&title), attn__out_string(&text));
     attn__out_done(&title, c->out);
+    attn__out_done(&text, c->out);
 }
 
 double attn__room(int64_t given, double around, double natural)

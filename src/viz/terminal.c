@@ -21,6 +21,7 @@ typedef struct screen {
     attn__out *out;
     attn__out text; /* scratch */
     size_t width;
+    size_t named, names; /* GRID: the first of the panels whose heads were written last, how many */
 } screen;
 
 static bool is_plain(const screen *s)
@@ -386,6 +387,30 @@ static size_t band_of(const attn__drawing *d, size_t from)
     return n;
 }
 
+/* Head numbers above panels from .. from + n - 1 of `side` columns, unless they are those above. */
+static void name_heads(screen *s, size_t from, size_t n, size_t side)
+{
+    const attn_figure *f = &s->d->figure;
+    bool same = s->names == n;
+
+    for (size_t k = 0; same && k < n; k++)
+        same = attn__panel_at(f, s->named + k).head == attn__panel_at(f, from + k).head;
+    if (same)
+        return;
+    s->named = from;
+    s->names = n;
+    blanks(s, 3);
+    for (size_t k = 0; k < n; k++) {
+        attn__out_char(s->out, ' ');
+        attn__out_clear(&s->text);
+        attn__out_int(&s->text, attn__panel_at(f, from + k).head);
+        put(s, attn__out_string(&s->text));
+        if (k + 1 < n)
+            blanks(s, s->text.size < side ? side - s->text.size : 0);
+    }
+    line_end(s);
+}
+
 static void grid_band(screen *s, const attn__map *maps, const attn__scale *scale, size_t from,
                       size_t n, size_t per)
 {
@@ -396,6 +421,7 @@ static void grid_band(screen *s, const attn__map *maps, const attn__scale *scale
         const attn__map *m = maps + from + start;
         size_t lines = halves ? (m->rows + 1) / 2 : m->rows;
 
+        name_heads(s, from + start, count, m->cols);
         for (size_t y = 0; y < lines; y++) {
             attn__out_clear(&s->text);
             if (y == 0)
