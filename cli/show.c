@@ -137,6 +137,8 @@ static int set_looks(show_job *job, const char *path)
     f->high = o[SHOW_HIGH].number;
     if (o[SHOW_LOW].given != o[SHOW_HIGH].given)
         return cli_usage("--low and --high go together");
+    if (job->kind != SHOW_OVERLAY && (o[SHOW_IMAGE].given || o[SHOW_PATCHES].given))
+        return cli_usage("--image and --patches are for --kind overlay");
     return CLI_OK;
 }
 

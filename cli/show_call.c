@@ -115,6 +115,31 @@ static void narrow_queries(cli_call *c, int64_t from, int64_t n)
     }
 }
 
+/* --rows as numbers of the queries shown, ascending. */
+static int check_rows(show_job *job)
+{
+    const char *text = job->o[SHOW_ROWS].text;
+    const attn_figure *f = &job->f;
+    int64_t *rows;
+    size_t n;
+
+    if (!job->o[SHOW_ROWS].given)
+        return CLI_OK;
+    n = cli_read_integers(text, &rows);
+    if (n == 0)
+        return cli_usage("--rows: '%s' is no list of integers such as 4,7,12", text);
+    for (size_t i = 0; i < n; i++) {
+        rows[i] -= f->first_query;
+        if (rows[i] < 0 || rows[i] >= f->queries || (i > 0 && rows[i] <= rows[i - 1]))
+            return cli_usage("--rows: '%s': ascending numbers of queries, from %lld to %lld", text,
+                             (long long)f->first_query,
+                             (long long)(f->first_query + f->queries - 1));
+    }
+    job->stats.rows = rows;
+    job->stats.row_count = (int64_t)n;
+    return CLI_OK;
+}
+
 static int select_parts(show_job *job)
 {
     cli_call *c = &job->call;
@@ -135,9 +160,11 @@ static int select_parts(show_job *job)
         narrow_layer(c, job->layers[0]);
     if (job->o[SHOW_HEAD].given)
         narrow_head(c, job->heads[0]);
-    if (job->o[SHOW_QUERIES].given)
+    if (job->kind == SHOW_OVERLAY && !segments)
+        job->f.queries = 1;
+    if (job->f.queries < job->all[2])
         narrow_queries(c, job->f.first_query, job->f.queries);
-    return CLI_OK;
+    return check_rows(job);
 }
 
 /* --- Statistics ----------------------------------------------------------------------------- */
@@ -170,7 +197,8 @@ static int64_t share_of(int64_t n, int64_t parts)
     return (n + parts - 1) / parts;
 }
 
-/* Cells: single weights where there is room for all, else blocks. */
+/* Cells: single weights where there is room for all, else blocks. The patches of an overlay are
+ * always single weights: those of one query. */
 static int ask_map(show_job *job, int64_t b, int64_t h)
 {
     attn_figure *f = &job->f;
@@ -181,6 +209,8 @@ static int ask_map(show_job *job, int64_t b, int64_t h)
 
     while (!job->o[SHOW_CELLS].given && side > 64 && b * h * side * side > ALL_CELLS)
         side = side * 7 / 8;
+    if (job->kind == SHOW_OVERLAY)
+        side = f->queries > f->keys ? f->queries : f->keys;
     f->query_block = share_of(f->queries, side);
     f->key_block = share_of(f->keys, side);
     rows = share_of(f->queries, f->query_block);
@@ -192,29 +222,6 @@ static int ask_map(show_job *job, int64_t b, int64_t h)
     *sum[f->reduction] = take_view(ATTN_F32, b, h, rows, cols);
     s->map_count = take_view(count, b, h, rows, cols);
     return sum[f->reduction]->data && s->map_count.data ? CLI_OK : CLI_FAILED;
-}
-
-/* --rows as numbers of the queries shown, ascending. */
-static int ask_rows(show_job *job, int64_t b, int64_t h)
-{
-    const char *text = job->o[SHOW_ROWS].text;
-    attn_stats *s = &job->stats;
-    int64_t *rows;
-    size_t n = cli_read_integers(text, &rows);
-
-    if (n == 0)
-        return cli_usage("--rows: '%s' is no list of integers such as 4,7,12", text);
-    for (size_t i = 0; i < n; i++) {
-        rows[i] -= job->f.first_query;
-        if (rows[i] < 0 || rows[i] >= job->f.queries || (i > 0 && rows[i] <= rows[i - 1]))
-            return cli_usage("--rows: '%s': ascending numbers of queries, from %lld to %lld", text,
-                             (long long)job->f.first_query,
-                             (long long)(job->f.first_query + job->f.queries - 1));
-    }
-    s->rows = rows;
-    s->row_count = (int64_t)n;
-    s->row_weights = take_view(ATTN_F32, b, h, s->row_count, job->all[3]);
-    return s->row_weights.data ? CLI_OK : CLI_FAILED;
 }
 
 /* Buckets that double: ..., -3 to -2, -1, 0, 1, 2 to 3, 4 to 7, ... */
@@ -245,15 +252,19 @@ static int ask(show_job *job)
     int64_t h = job->call.args.q.size[1];
     int stats = o[SHOW_STATS].given, curves = job->kind >= SHOW_ENTROPY, code = CLI_OK;
 
-    *s = (attn_stats)ATTN_STATS_INIT;
     if (!curves)
         code = ask_map(job, b, h);
+    if (!code && job->f.drop_keys > 0 && job->f.query_block * job->f.key_block > 1)
+        return cli_usage("--drop-keys: this map is pooled; more --cells, or a part (--queries, "
+                         "--keys), leave single weights");
     if (!code && !curves && job->f.query_block * job->f.key_block > 1) {
         code = take_rows(job, &s->top_weight, ATTN_F32, TOP);
         if (!code)
             code = take_rows(job, &s->top_key, ATTN_I32, TOP);
-        if (!code && o[SHOW_ROWS].given)
-            code = ask_rows(job, b, h);
+        if (!code && s->row_count > 0) {
+            s->row_weights = take_view(ATTN_F32, b, h, s->row_count, job->all[3]);
+            code = s->row_weights.data ? CLI_OK : CLI_FAILED;
+        }
     }
     if (!code && (stats || job->kind == SHOW_ENTROPY))
         code = take_rows(job, &s->entropy, ATTN_F32, 1);
@@ -370,6 +381,7 @@ int show_call(show_job *job, char **paths, size_t count)
     const char *out = job->o[SHOW_OUT].text, *stats = job->o[SHOW_STATS].text;
     int code;
 
+    job->stats = (attn_stats)ATTN_STATS_INIT;
     if ((out && (code = cli_check_folder(out)) != 0) ||
         (stats && (code = cli_check_folder(stats)) != 0))
         return code;

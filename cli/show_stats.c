@@ -83,11 +83,14 @@ static int64_t attending_rows(const show_job *job, const head_stats *s)
 
 /* --- Curves --------------------------------------------------------------------------------- */
 
-static const char *series_name(const char *format, int64_t a, int64_t b)
+/* "head 1", or "layer 0, head 1" if layer is not negative; and what comes after. */
+static const char *series_name(int64_t layer, int64_t head, const char *after)
 {
-    char *name = cli_take(64);
+    char *name = cli_take(96), first[40] = "";
 
-    snprintf(name, 64, format, (long long)a, (long long)b);
+    if (layer >= 0)
+        snprintf(first, sizeof first, "layer %lld, ", (long long)layer);
+    snprintf(name, 96, "%shead %lld%s", first, (long long)head, after);
     return name;
 }
 
@@ -107,8 +110,7 @@ static void entropy_by_layer(show_job *job)
             head_stats s = head_of(job, (size_t)(l * heads + h));
             y[l] = mean_of(job, &s, &job->stats.entropy, 0, s.rows);
         }
-        series[h] =
-            (attn_series){series_name("head %lld", job->heads[0] + h, 0), x, y, (size_t)layers};
+        series[h] = (attn_series){series_name(-1, job->heads[0] + h, ""), x, y, (size_t)layers};
     }
     job->f.series = series;
     job->f.series_count = (size_t)heads;
@@ -133,7 +135,7 @@ static void entropy_by_query(show_job *job)
             x[i] = (double)job->f.first_query + 0.5 * (double)(i * each + end - 1);
             y[i] = mean_of(job, &s, &job->stats.entropy, i * each, end);
         }
-        series[h] = (attn_series){series_name("head %lld", s.head, 0), x, y, (size_t)n};
+        series[h] = (attn_series){series_name(-1, s.head, ""), x, y, (size_t)n};
     }
     job->f.series = series;
     job->f.series_count = heads;
@@ -147,6 +149,7 @@ static void weight_by_distance(show_job *job)
     const int64_t *edge = job->stats.distance_edges;
     int64_t buckets = mass->size[3], zero = 0;
     size_t used = 0;
+    int layered = job->layers[1] - job->layers[0] > 1;
     attn_series *series = cli_take(2 * job->panels * sizeof *series);
 
     while (edge[zero] < 0)
@@ -173,7 +176,7 @@ static void weight_by_distance(show_job *job)
             if (after && last == 0) /* causal */
                 continue;
             series[used++] = (attn_series){
-                series_name(after ? "%lld.%lld, keys after" : "%lld.%lld", s.layer, s.head), x, y,
+                series_name(layered ? s.layer : -1, s.head, after ? ", keys after" : ""), x, y,
                 (size_t)last};
         }
     }

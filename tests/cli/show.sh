@@ -21,8 +21,12 @@ for ending in png svg html txt; do
     attn show W.npy --tokens tokens.txt -o map.$ending && head -c 15 map.$ending | cat -v | head -1
     echo
 done
+grep -o '<desc.*</desc>' map.svg
 attn show W.npy -o map.png && attn show W.npy --kind overlay --queries 2:3 --image map.png --patches 1,2 \
     -o overlay.svg && grep -c '<image' overlay.svg
+echo "--- limits that hide values say so, equal values too"
+attn show W.npy --low 0.5 --high 0.5 --title x | sed -n 2p
+attn show W.npy --queries 0:1 --keys 1:3 --title x | sed -n 2p
 echo "--- mistakes"
 fails() {
     attn "$@"
@@ -39,6 +43,7 @@ fails show W.npy --tokens two.txt
 fails show W.npy --low 1
 fails show W.npy --kind overlay
 fails show W.npy --colours diverging --scale log
+fails show W.npy --image map.png
 array I.npy i4 "2, 2" 1 2 3 4
 fails show I.npy
 array ONE.npy f4 "3," 1 2 3
@@ -50,6 +55,10 @@ array K.npy f4 "1, 1, 4, 2" 1 0 0 1 1 1 2 -2
 attn show Q.npy K.npy --head 1 --causal --title "head 1"
 attn show Q.npy K.npy --head 0 --cells 2 --reduce sum --title "pooled"
 attn show Q.npy K.npy --head 0 --queries 1:3 --keys 2:4 --title "part"
+echo "--- patches are single weights of one query, however small maps have to be"
+attn show Q.npy K.npy --head 1 --kind overlay --image map.png --patches 2,2 --title patches
+attn show Q.npy K.npy --head 1 --kind overlay --image map.png --patches 2,2 --title patches --cells 2
+echo "--- the same from weights"
 attn run Q.npy K.npy K.npy -o O.npz --weights W2.npz --causal --quiet
 attn show W2.npz --head 1 --causal --title "head 1"
 attn show Q.npy K.npy --causal --stats stats.csv && cat stats.csv
@@ -62,6 +71,8 @@ fails show Q.npy W.npy
 fails show W.npy --stats x.json
 fails show Q.npy K.npy --stats x.txt
 fails show Q.npy K.npy --rows 1,0 -o x.html --cells 2
+fails show Q.npy K.npy --rows 4 -o x.html
+fails show Q.npy K.npy --cells 2 --drop-keys 1
 fails show Q.npy K.npy --layer 1
 fails show Q.npy K.npy --window 3
 fails show Q.npy K.npy --stats no/such/x.json
