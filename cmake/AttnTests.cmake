@@ -82,6 +82,12 @@ if(ATTN_TESTS AND ATTN_VIZ AND ATTN_BROWSER AND ATTN_PYTHON AND NOT ATTN_SANITIZ
     set_tests_properties(browser_viz PROPERTIES TIMEOUT ${ATTN_TEST_TIMEOUT} RUN_SERIAL TRUE)
 endif()
 
+# The functions that make the corpus of models/en-de.
+if(ATTN_TESTS AND ATTN_PYTHON AND NOT ATTN_SANITIZE)
+    add_test(NAME corpus_functions COMMAND ${ATTN_PYTHON} tests/corpus/functions.py
+             WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+endif()
+
 if(ATTN_FUZZ)
     foreach(source IN LISTS fuzz_sources)
         get_filename_component(name ${source} NAME_WE)

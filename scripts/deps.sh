@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing for the named groups, and nothing if none is.
 #
-#     scripts/deps.sh [build] [test] [demo] [check] [browser] [full]      (default: build)
+#     scripts/deps.sh [build|test|demo|corpus|check|browser|full]...      (default: build)
 #
 # Needs root or a sudo that asks for no password; otherwise prints the line to run and fails. A thing
 # is looked for by what it offers (a command, a pkg-config module, a file), so that on other systems
@@ -27,6 +27,7 @@ build     fonts-dejavu-core       file:/usr/share/fonts/truetype/dejavu/DejaVuSa
 test      libcmocka-dev           module:cmocka
 demo      wamerican               file:/usr/share/dict/american-english
 demo      codespell               cmd:codespell
+corpus    python3                 cmd:python3
 check     g++                     cmd:g++
 check     clang                   cmd:clang
 check     libclang-rt-14-dev      file:/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a
