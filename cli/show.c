@@ -1,15 +1,11 @@
 /* show.c: `attn show`: pictures of attention from files. */
-#define _POSIX_C_SOURCE 200809L
-
 #include "cli/show.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "cli/arrays.h"
 #include "cli/commands.h"
+#include "cli/picture.h"
 
 const cli_option show_options[SHOW_OPTIONS] = {
     [SHOW_OUT] =
@@ -158,51 +154,6 @@ static int set_kind(show_job *job)
     return job->kind >= SHOW_ENTROPY ? show_curves(job) : CLI_OK;
 }
 
-/* --- Output ----------------------------------------------------------------------------------- */
-
-/* What stdout can show, and how wide it is. */
-static attn_picture terminal_format(int64_t *width)
-{
-    const char *term = getenv("TERM"), *depth = getenv("COLORTERM"), *plain = getenv("NO_COLOR");
-    struct winsize w;
-
-    if (!isatty(STDOUT_FILENO))
-        return ATTN_PICTURE_ASCII;
-    if (*width == 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col >= 20)
-        *width = w.ws_col;
-    if ((plain && plain[0]) || !term || strcmp(term, "dumb") == 0)
-        return ATTN_PICTURE_ASCII;
-    return depth && (strcmp(depth, "truecolor") == 0 || strcmp(depth, "24bit") == 0)
-               ? ATTN_PICTURE_ANSI_24BIT
-               : ATTN_PICTURE_ANSI_256;
-}
-
-static int to_stdout(void *user, const void *bytes, size_t size)
-{
-    (void)user;
-    return fwrite(bytes, 1, size, stdout) != size;
-}
-
-static int draw(show_job *job)
-{
-    const cli_value *o = job->o;
-    attn_figure *f = &job->f;
-    attn_picture format = job->format;
-    attn_error err = {ATTN_OK, 0, ""};
-    attn_status status;
-
-    if (o[SHOW_OUT].given) {
-        status = attn_figure_write(NULL, f, format, o[SHOW_OUT].text, &err);
-    } else {
-        if (format == ATTN_PICTURE_AUTO)
-            format = terminal_format(&f->width);
-        if (format < ATTN_PICTURE_ANSI_24BIT && isatty(STDOUT_FILENO))
-            return cli_usage("a picture in this format does not go to a terminal: -o FILE");
-        status = attn_figure_emit(NULL, f, format, to_stdout, NULL, &err);
-    }
-    return status == ATTN_OK ? CLI_OK : cli_failed(NULL, status, &err);
-}
-
 /* --- The command ---------------------------------------------------------------------------- */
 
 static int show(show_job *job, char **paths, size_t count)
@@ -226,7 +177,7 @@ static int show(show_job *job, char **paths, size_t count)
         code = show_write_stats(job);
     /* Statistics alone may be all that is wanted. */
     if (code == CLI_OK && !(o[SHOW_STATS].given && !o[SHOW_OUT].given && !o[SHOW_FORMAT].given))
-        code = draw(job);
+        code = cli_draw(&job->f, job->format, o[SHOW_OUT].given ? o[SHOW_OUT].text : NULL);
     return code;
 }
 
