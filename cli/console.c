@@ -19,13 +19,13 @@ static volatile sig_atomic_t signal_seen;
 
 /* --- Lines ---------------------------------------------------------------------------------- */
 
-/* Decodes one UTF-8 character of at most four bytes; returns its length, 0 if it is malformed. */
-static size_t utf8_char(const unsigned char *s, uint32_t *code)
+/* Decodes one UTF-8 character of those `size` bytes; returns its length, 0 if it is malformed. */
+static size_t utf8_char(const unsigned char *s, size_t size, uint32_t *code)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t n = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
 
-    if (n == 0)
+    if (n == 0 || n > size)
         return 0;
     *code = n == 1 ? s[0] : s[0] & (0xffu >> (n + 1));
     for (size_t i = 1; i < n; i++) {
@@ -46,24 +46,30 @@ static int is_harmful(uint32_t c)
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
 }
 
-static void put_escaped(FILE *f, const char *text)
+/* `kept` are harmful characters of ASCII that stay. */
+static void put_escaped(FILE *f, const char *text, size_t size, const char *kept)
 {
-    const unsigned char *s = (const unsigned char *)text;
+    const unsigned char *s = (const unsigned char *)text, *end = s + size;
 
-    while (*s) {
+    while (s < end) {
         uint32_t c = 0;
-        size_t n = utf8_char(s, &c);
+        size_t n = utf8_char(s, (size_t)(end - s), &c);
         if (n == 0) {
             fprintf(f, "\\x%02x", *s);
             s++;
         } else {
-            if (is_harmful(c))
+            if (is_harmful(c) && !(c > 0 && c < 0x80 && strchr(kept, (int)c)))
                 fprintf(f, c < 0x80 ? "\\x%02x" : "\\u%04x", (unsigned)c);
             else
                 fwrite(s, 1, n, f);
             s += n;
         }
     }
+}
+
+void cli_put(FILE *f, const char *text, size_t size)
+{
+    put_escaped(f, text, size, "\n\t");
 }
 
 static void put_line(FILE *f, const char *prefix, const char *format, va_list args)
@@ -79,7 +85,7 @@ static void put_line(FILE *f, const char *prefix, const char *format, va_list ar
     va_end(again);
     if (prefix)
         fprintf(f, "%s: ", prefix);
-    put_escaped(f, text ? text : few);
+    put_escaped(f, text ? text : few, strlen(text ? text : few), "");
     fputc('\n', f);
     if (text != few)
         free(text);
@@ -163,17 +169,22 @@ void cli_print_json(json_t *object)
 
 json_t *cli_json_text(const char *text)
 {
-    json_t *json = json_string(text);
+    return cli_json_bytes(text, strlen(text));
+}
+
+json_t *cli_json_bytes(const char *text, size_t size)
+{
+    json_t *json = json_stringn(text, size);
     char *escaped = NULL;
-    size_t size = 0;
+    size_t escaped_size = 0;
     FILE *f;
 
     if (json)
         return json;
-    f = open_memstream(&escaped, &size);
+    f = open_memstream(&escaped, &escaped_size);
     if (!f)
         return json_null();
-    put_escaped(f, text);
+    put_escaped(f, text, size, "");
     fclose(f);
     json = json_string(escaped);
     free(escaped);

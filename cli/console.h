@@ -38,11 +38,15 @@ int cli_failed(const char *subject, attn_status status, const attn_error *err);
 /* One line on stdout, escaped. */
 void cli_print(const char *format, ...) CLI_PRINTF(1, 2);
 
+/* Text of any bytes, escaped as messages are but for line ends and tabs, which stay. */
+void cli_put(FILE *f, const char *text, size_t size);
+
 /* One JSON object a line on stdout, flushed. Takes the reference. */
 void cli_print_json(json_t *object);
 
 /* A JSON string; bytes that are not UTF-8 are escaped as in messages. Never NULL. */
 json_t *cli_json_text(const char *text);
+json_t *cli_json_bytes(const char *text, size_t size);
 
 /* A JSON number of `digits` decimals; null if it is not finite. */
 json_t *cli_json_number(double value, int digits);

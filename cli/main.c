@@ -10,9 +10,9 @@
 #include "cli/console.h"
 
 static const cli_command *const commands[] = {
-    &cli_run_command,      &cli_show_command,   &cli_vocab_command,
-    &cli_tokenize_command, &cli_info_command,   &cli_bench_command,
-    &cli_train_command,    &cli_export_command, &cli_score_command};
+    &cli_run_command,       &cli_show_command,     &cli_vocab_command, &cli_tokenize_command,
+    &cli_info_command,      &cli_bench_command,    &cli_train_command, &cli_export_command,
+    &cli_translate_command, &cli_generate_command, &cli_score_command};
 enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
 
 static void print_help(void)
@@ -25,7 +25,7 @@ static void print_help(void)
         "\n"
         "Commands:\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
-        printf("  %-8s %s\n", commands[i]->name, commands[i]->summary);
+        printf("  %-10s %s\n", commands[i]->name, commands[i]->summary);
     printf("\n"
            "  -h, --help     this text\n"
            "      --version  the version of the library\n"
@@ -37,6 +37,7 @@ static void print_help(void)
            "  attn info Q.npy\n"
            "  attn bench --hq 12 --nq 512 --dk 64\n"
            "  attn train -o run --task reverse\n"
+           "  attn translate -m models/en-de\n"
            "  attn score output.txt reference.txt\n"
            "\n"
            "Exit codes:\n"
@@ -106,7 +107,8 @@ static int dispatch(int argc, char **argv)
 
     if (argc < 2)
         return cli_usage(
-            "which command? One of: run, show, vocab, tokenize, info, bench, train, export, score");
+            "which command? One of: run, show, vocab, tokenize, info, bench, train, export, "
+            "translate, generate, score");
     if (strcmp(argv[1], "--version") == 0) {
         printf("attn %s\n", attn_version());
         return CLI_OK;

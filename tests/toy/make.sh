@@ -27,7 +27,7 @@ awk -v to="$work" 'BEGIN { srand(7)
 shape="--tokenizer tokenizer.json --d 12 --heads 2 --ff 24 --batch 1024 --rate 0.02 --warmup 50
     --dropout 0 --evaluate-every 100 -q"
 "$attn" train -o "$work/t" --source "$work/en" --target "$work/de" $shape --layers 1,2 --steps 500
-"$attn" train -o "$work/g" --target "$work/en" $shape --layers 1 --steps 200
+"$attn" train -o "$work/g" --target "$work/en" $shape --layers 1 --steps 300 --smoothing 0
 for kind in t g; do
     "$attn" export "$work/$kind" -o "$work/$kind.out" -q
 done
