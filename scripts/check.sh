@@ -157,7 +157,8 @@ stage_tsan()
             "${fixed[@]}" scripts/test.sh build-tsan \
             -R '^test_(bits_host|cache|ctx|contract|(backward_)?differential|gemm|io|text)$' &&
         ATTN_TEST_ARGS="--set $(widest_set) threads" \
-            "${fixed[@]}" scripts/test.sh build-tsan -R '^test_bits$'
+            "${fixed[@]}" scripts/test.sh build-tsan \
+            -R '^test_(bits|nn_(pass|layers|tokens|attend)|train_(trainer|loss))$'
 }
 
 # Runs every fuzz target $1 times, from its seeds in tests/fuzz/corpus/NAME.
