@@ -508,6 +508,37 @@ static void counted_free(void *user, void *memory)
     free(memory);
 }
 
+/* A random batch within limits: few or many sequences, short or long. */
+static void draw_within(step *s, attn_model *m, rng *r, const attn_batch_limits *l)
+{
+    int64_t segments = rng_int(r, 1, l->segments), longest = rng_int(r, 1, l->longest_target);
+
+    if (rng_chance(r, 40))
+        longest = l->longest_target < 40 ? longest : rng_int(r, 1, 40);
+    if (segments * longest > l->target_tokens)
+        segments = l->target_tokens / longest;
+    step_init(s, m, r, segments, longest);
+    s->limits = *l;
+}
+
+static int64_t allocations_of(step *s, int flags, const int64_t *count)
+{
+    int64_t before;
+    size_t size;
+
+    CHECK(attn_model_plan(s->model, &s->limits, flags, &size, NULL) == ATTN_OK);
+    s->pass.arena = arena_get(&s->memory, size);
+    s->pass.arena_size = size;
+    s->pass.flags = flags;
+    before = *count;
+    CHECK(attn_model_forward(s->model, &s->pass, NULL) == ATTN_OK);
+    if (flags & BACKWARD)
+        CHECK(attn_model_backward(s->model, &s->pass, &s->pass.hidden, s->gradients, NULL) ==
+              ATTN_OK);
+    return *count - before;
+}
+
+/* Limits, and 50 batches within them, for several numbers of workers. */
 static void nothing_is_allocated(void **state)
 {
     rng r = rng_make(test_seed(), test_index(state));
@@ -515,39 +546,79 @@ static void nothing_is_allocated(void **state)
 
     for (int i = 0; i < STEP_VARIANTS; i++) {
         attn_ctx_options o = ATTN_CTX_OPTIONS_INIT;
+        attn_batch_limits l = ATTN_BATCH_LIMITS_INIT;
         attn_ctx *ctx;
         attn_model_config c = wide_config(i);
         attn_model *m;
         step s;
 
-        o.threads = 1 + i % 3;
+        o.threads = 1 + i % 4;
         o.alloc = counted;
         o.free = counted_free;
         o.alloc_user = &count;
+        c.type = i % 5 ? ATTN_F32 : ATTN_F64;
+        c.max_positions = 400;
+        l.segments = 1 + i % STEP_SEGMENTS;
+        l.longest_source = l.longest_target = i % 6 == 4 ? 300 : 20 + i;
+        l.source_tokens = l.target_tokens = l.longest_target * (1 + l.segments / 2);
         CHECK(attn_ctx_create(&o, &ctx, NULL) == ATTN_OK);
         CHECK(attn_model_create(ctx, &c, 1, &m, NULL) == ATTN_OK);
-        for (int64_t segments = 1; segments <= STEP_SEGMENTS; segments++) {
-            int64_t before;
-            size_t size;
+        for (int batch = 0; batch < 50; batch++) {
+            int flags = batch % 4 ? BACKWARD | (batch % 2 ? DROPOUT : 0) : 0;
+            int64_t n;
 
-            step_init(&s, m, &r, segments, 17);
-            s.limits.segments = STEP_SEGMENTS;
-            s.limits.source_tokens = s.limits.target_tokens = 17 * STEP_SEGMENTS;
-            s.limits.longest_source = s.limits.longest_target = 17;
-            CHECK(attn_model_plan(m, &s.limits, BACKWARD | DROPOUT, &size, NULL) == ATTN_OK);
-            s.pass.arena = arena_get(&s.memory, size);
-            s.pass.arena_size = size;
-            s.pass.flags = BACKWARD | DROPOUT;
-            before = count;
-            CHECK(attn_model_forward(m, &s.pass, NULL) == ATTN_OK);
-            CHECK(attn_model_backward(m, &s.pass, &s.pass.hidden, s.gradients, NULL) == ATTN_OK);
-            CHECK_MSG(count == before, "variant %d, %lld sequences: %lld allocations", i,
-                      (long long)segments, (long long)(count - before));
+            draw_within(&s, m, &r, &l);
+            n = allocations_of(&s, flags, &count);
+            CHECK_MSG(
+                n == 0,
+                "variant %d, %lld sequences of %lld and %lld tokens, limits %lld, %lld of %lld: "
+                "%lld allocations",
+                i, (long long)s.batch.segments, (long long)s.source_starts[s.batch.segments],
+                (long long)s.target_starts[s.batch.segments], (long long)l.segments,
+                (long long)l.target_tokens, (long long)l.longest_target, (long long)n);
             step_end(&s);
         }
         attn_model_destroy(m);
         attn_ctx_destroy(ctx);
     }
+}
+
+/* Products want most just below the numbers of rows where they are cut into more items: those of a
+ * wide feed-forward layer a sixth more at 63 rows than at 64. */
+static void rows_that_want_more(void **state)
+{
+    attn_ctx_options o = ATTN_CTX_OPTIONS_INIT;
+    attn_model_config c = ATTN_MODEL_CONFIG_INIT;
+    rng r = rng_make(test_seed(), test_index(state));
+    int64_t count = 0;
+    attn_ctx *ctx;
+    attn_model *m;
+    step s;
+
+    o.threads = 2;
+    o.alloc = counted;
+    o.free = counted_free;
+    o.alloc_user = &count;
+    CHECK(attn_ctx_create(&o, &ctx, NULL) == ATTN_OK);
+    c.stack = ATTN_STACK_DECODER;
+    c.vocabulary = 9;
+    c.decoder_layers = 1;
+    c.d = 16;
+    c.ff = 1024;
+    c.heads = 2;
+    CHECK(attn_model_create(ctx, &c, 1, &m, NULL) == ATTN_OK);
+    step_init(&s, m, &r, STEP_SEGMENTS, 2);
+    s.batch.target = s.target = arena_get(&s.memory, 63 * sizeof *s.target);
+    for (int64_t i = 0; i < 63; i++)
+        s.target[i] = (int32_t)(i % 9);
+    for (int64_t i = 0; i <= STEP_SEGMENTS; i++)
+        s.target_starts[i] = 63 * i / STEP_SEGMENTS;
+    s.limits.target_tokens = 64;
+    s.limits.longest_target = 13;
+    CHECK(allocations_of(&s, BACKWARD, &count) == 0);
+    step_end(&s);
+    attn_model_destroy(m);
+    attn_ctx_destroy(ctx);
 }
 
 static void recomputation_saves_memory(void **state)
@@ -608,6 +679,7 @@ int main(int argc, char **argv)
         {"statistics", statistics, 0},
         {"wrong calls", wrong_calls, 0},
         {"nothing is allocated", nothing_is_allocated, 0},
+        {"rows that want more", rows_that_want_more, 0},
         {"recomputation saves memory", recomputation_saves_memory, 0},
         {"buckets", buckets, 0},
     };

@@ -548,9 +548,7 @@ typedef struct attn_pass {
 ATTN_API attn_status attn_model_plan(const attn_model *model, const attn_batch_limits *limits,
                                      int flags, size_t *bytes, attn_error *err);
 
-/* Computes hidden states. Nothing is allocated, unless a matrix product or attention wants more
- * scratch memory for the batch's own shape than was foreseen from the limits: that call then
- * allocates and frees its own.
+/* Computes hidden states. Nothing is allocated, but by statistics and weights that are looked at.
  *
  * Bits: a row of hidden depends on its own sequence, its number and the seed alone; never on other
  * sequences, on threads, or (causal) on what follows in a target.

@@ -285,13 +285,15 @@ static size_t product_size(const attn__run *r, size_t m, size_t n, size_t k, boo
     return attn_gemm_plan(r->ctx, &g, &plan, NULL) == ATTN_OK ? plan.workspace_size : 0;
 }
 
-/* A linear layer and its way back, for any number of rows up to `rows`: powers of two stand for
- * those between them. */
+/* A linear layer and its way back, for any number of rows up to `rows`. What a product wants does
+ * not rise with its rows: it is the largest just below numbers where the cut into items changes.
+ * Steps of a 32nd come within 3 % of the largest (tried for 240 contexts, types and widths, every
+ * number up to 20,000), and attn__estimate_work adds an eighth. */
 static size_t linear_size(const attn__run *r, size_t rows, int64_t out, int64_t in)
 {
     size_t size = 0, o = (size_t)out, i = (size_t)in;
 
-    for (size_t n = 1; n <= rows; n = n < rows && 2 * n > rows ? rows : 2 * n) {
+    for (size_t n = 1; n <= rows; n = n < rows && n + 1 + n / 32 > rows ? rows : n + 1 + n / 32) {
         size = max(size, product_size(r, n, o, i, false, false, false));
         if (!(r->flags & ATTN_PASS_BACKWARD))
             continue;
@@ -311,6 +313,8 @@ static void fill_starts(int64_t *starts, int64_t segments, size_t rows, size_t l
     starts[segments] = (int64_t)rows;
 }
 
+/* Fewer and shorter sequences never want more than this, given an eighth (tried for 120,000 batches
+ * within 200 limits), but that of a faster way back, without which attn_backward does. */
 static size_t attention_size(const attn__run *r, const attn__side *q, const attn__side *k,
                              const int64_t *q_starts, const int64_t *k_starts)
 {
@@ -332,6 +336,12 @@ static size_t attention_size(const attn__run *r, const attn__side *q, const attn
     f.out = attn_view_bshd(nowhere(3), c->type, 1, c->heads, rows, c->dv);
     f.lse = attn_view_bhsd(nowhere(4), c->type, 1, c->heads, rows, 1);
     f.mask = &m;
+    if (q == k && q->half->relative >= 0) {
+        m.bias = attn_view_bhsd(nowhere(9), c->type, 1, c->heads, (int64_t)q->longest,
+                                (int64_t)q->longest);
+        b.dbias = m.bias;
+        b.dbias.data = nowhere(10);
+    }
     if (attn_forward_plan(r->ctx, &f, &plan, NULL) == ATTN_OK)
         size = plan.workspace_size;
     b.forward = &f;
@@ -354,8 +364,8 @@ static size_t attentions_size(const attn__run *r)
     int64_t *starts = attn__new(r->ctx, 2 * count * sizeof *starts);
     const attn__side *e = &r->encoder, *d = &r->decoder;
 
-    if (!starts) /* calls allocate for themselves then */
-        return 0;
+    if (!starts)
+        return SIZE_MAX;
     fill_starts(starts, r->segments, e->rows, e->longest);
     fill_starts(starts + count, r->segments, d->rows, d->longest);
     if (e->half)
@@ -373,6 +383,8 @@ size_t attn__estimate_work(const attn__run *r)
     const attn_model_config *c = &r->model->config;
     size_t rows = max(r->encoder.rows, r->decoder.rows), size = attentions_size(r);
 
+    if (size == SIZE_MAX)
+        return size;
     size = max(size, linear_size(r, rows, c->heads * c->dk, c->d));
     size = max(size, linear_size(r, rows, c->kv_heads * c->dk, c->d));
     size = max(size, linear_size(r, rows, c->kv_heads * c->dv, c->d));

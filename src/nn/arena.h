@@ -8,7 +8,8 @@
  * NULL: only counts. The bytes taken; SIZE_MAX if they do not fit. */
 size_t attn__lay_out(attn__run *r, char *base);
 
-/* About the scratch memory that the products and attention calls of such a run want at most. */
+/* The scratch memory that products and attention calls of such a run, or of a smaller one, want;
+ * SIZE_MAX: there is no memory to count with. */
 size_t attn__estimate_work(const attn__run *r);
 
 #endif

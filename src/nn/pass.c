@@ -168,7 +168,7 @@ attn_status attn_model_plan(const attn_model *model, const attn_batch_limits *li
 {
     attn_batch_limits l;
     attn__run r;
-    size_t size;
+    size_t size, work;
 
     if (!model || !bytes)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: NULL", model ? "bytes" : "model");
@@ -177,7 +177,11 @@ attn_status attn_model_plan(const attn_model *model, const attn_batch_limits *li
     attn__open_run(&r, model, flags, l.segments);
     TRY(set_limits(&r, &l, err));
     size = attn__lay_out(&r, NULL);
-    if (size == SIZE_MAX || !attn__add(size, attn__estimate_work(&r), &size))
+    work = attn__estimate_work(&r);
+    if (work == SIZE_MAX)
+        return attn__fail(err, ATTN_E_MEMORY, 0, "plan: no memory for starts of %lld sequences",
+                          (long long)l.segments);
+    if (size == SIZE_MAX || !attn__add(size, work, &size))
         return attn__fail(err, ATTN_E_MEMORY, 0, "arena: its size exceeds the address space");
     *bytes = size;
     return ATTN_OK;
