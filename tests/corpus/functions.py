@@ -11,6 +11,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts/corpus"))
 
 import build     # noqa: E402
+import demo      # noqa: E402
 import lines     # noqa: E402
 import sources   # noqa: E402
 import split     # noqa: E402
@@ -177,6 +178,19 @@ def test_no_line_is_on_both_sides():
             check(any(known.has(row[side]) for row in parts[part]), False, f"twins in {part}")
     english = [lines.masked(row[2]) for part in parts.values() for row in part]
     check(len(english), len(set(english)), "English lines that differ")
+
+
+def test_demo_lines():
+    rows = [(f"page {i // 2}", f"This is line {i}" + " and so on" * (i % 6) + "." * (i % 5 > 0),
+             "Zeile.") for i in range(300)]
+    chosen = demo.choose(rows)
+    check(demo.choose(rows[::-1]), chosen, "whatever the order")
+    check([len(en.split()) for en, _ in chosen].count(4), 0, "not too short")
+    check([4 * (5 <= n <= 8) + 9 * (9 <= n <= 13) + 14 * (14 <= n <= 18) for n in
+           (len(en.split()) for en, _ in chosen)], [4] * 4 + [9] * 4 + [14] * 4, "lengths")
+    page = {row[1]: row[0] for row in rows}
+    check(len({page[en] for en, _ in chosen}), 12, "twelve pages")
+    check(all(en.endswith(".") for en, _ in chosen), True, "sentences")
 
 
 def test_counts():
