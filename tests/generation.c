@@ -111,3 +111,95 @@ int32_t *random_ids(arena *memory, rng *r, int64_t n, int64_t words)
         ids[i] = (int32_t)rng_int(r, 0, words - 1);
     return ids;
 }
+
+/* --- Toys --- */
+
+attn_model *toy_model(attn_stack stack, attn_type type, uint64_t seed, double sharp)
+{
+    attn_model_config c = ATTN_MODEL_CONFIG_INIT;
+    attn_model *m;
+    attn_view w;
+
+    c.type = type;
+    c.stack = stack;
+    c.vocabulary = WORDS;
+    c.encoder_layers = stack == ATTN_STACK_DECODER ? 0 : 1;
+    c.decoder_layers = 1;
+    c.d = 16;
+    c.ff = 24;
+    c.heads = 2;
+    c.start = ATTN_START_TOKEN;
+    m = step_model(&c, 2, seed);
+    w = attn_model_output_weight(m, attn_model_weights(m));
+    for (int64_t i = 0; i < view_count(&w); i++)
+        step_put(&w, i, step_get(&w, i) * sharp);
+    return m;
+}
+
+int toy_collect(void *user, int64_t source, const attn_hypothesis *h, size_t count)
+{
+    found *f = (found *)user + source;
+
+    CHECK(f->count == 0 && count <= MANY);
+    for (size_t i = 0; i < count; i++) {
+        CHECK(h[i].count <= LONG);
+        memcpy(f->at[i].tokens, h[i].tokens, (size_t)h[i].count * sizeof *h[i].tokens);
+        memcpy(f->at[i].of_tokens, h[i].of_tokens,
+               (size_t)(h[i].count + (h[i].end >= 0)) * sizeof *h[i].of_tokens);
+        f->at[i].count = h[i].count;
+        f->at[i].end = h[i].end;
+        f->at[i].score = h[i].score;
+        f->at[i].sum = h[i].log_probability;
+    }
+    f->count = (int)count;
+    return 0;
+}
+
+attn_generate_options toy_options(void)
+{
+    static const int32_t ends[] = {END}, banned[] = {PAD};
+    attn_generate_options o = ATTN_GENERATE_OPTIONS_INIT;
+
+    o.ends = ends;
+    o.end_count = 1;
+    o.banned = banned;
+    o.banned_count = 1;
+    o.done = toy_collect;
+    return o;
+}
+
+found *toy_generate(arena *memory, attn_generator *g, const sequence *s, int64_t n,
+                    attn_generate_options *o)
+{
+    found *f = arena_get(memory, (size_t)n * sizeof *f);
+    attn_batch b = batch_of(memory, s, n);
+    attn_error err = {0};
+
+    memset(f, 0, (size_t)n * sizeof *f);
+    o->user = f;
+    CHECK_MSG(attn_generate(g, &b, o, &err) == ATTN_OK, "%s", err.text);
+    for (int64_t i = 0; i < n; i++)
+        CHECK_MSG(f[i].count > 0, "sequence %lld was not handed out", (long long)i);
+    return f;
+}
+
+attn_generator *toy_generator(const attn_model *m, int64_t hypotheses)
+{
+    attn_generator_options o = ATTN_GENERATOR_OPTIONS_INIT;
+    attn_generator *g = NULL;
+    attn_error err = {0};
+
+    o.hypotheses = hypotheses;
+    CHECK_MSG(attn_generator_create(m, &o, &g, &err) == ATTN_OK, "%s", err.text);
+    return g;
+}
+
+void toy_sequences(arena *memory, rng *r, sequence *s, int n, int64_t longest, int64_t prefix)
+{
+    for (int i = 0; i < n; i++) {
+        s[i].sources = rng_int(r, 0, longest);
+        s[i].source = random_ids(memory, r, s[i].sources, WORDS);
+        s[i].targets = prefix ? rng_int(r, 0, prefix) : 0;
+        s[i].target = random_ids(memory, r, s[i].targets, WORDS);
+    }
+}

@@ -9,115 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS = 6, END = 1, PAD = 0, LONG = 24, MANY = 200 };
-
-/* --- A toy model and what is found with it --------------------------------------------------- */
-
-static attn_model *toy(attn_stack stack, attn_type type, uint64_t seed, double sharp)
-{
-    attn_model_config c = ATTN_MODEL_CONFIG_INIT;
-    attn_model *m;
-    attn_view w;
-
-    c.type = type;
-    c.stack = stack;
-    c.vocabulary = WORDS;
-    c.encoder_layers = stack == ATTN_STACK_DECODER ? 0 : 1;
-    c.decoder_layers = 1;
-    c.d = 16;
-    c.ff = 24;
-    c.heads = 2;
-    c.start = ATTN_START_TOKEN;
-    m = step_model(&c, 2, seed);
-    w = attn_model_output_weight(m, attn_model_weights(m));
-    for (int64_t i = 0; i < view_count(&w); i++)
-        step_put(&w, i, step_get(&w, i) * sharp);
-    return m;
-}
-
-/* The hypotheses of a source. */
-typedef struct found {
-    int count;
-    struct {
-        int32_t tokens[LONG];
-        int64_t count;
-        int32_t end;
-        double score, sum, of_tokens[LONG + 1];
-    } at[MANY];
-} found;
-
-static int collect(void *user, int64_t source, const attn_hypothesis *h, size_t count)
-{
-    found *f = (found *)user + source;
-
-    CHECK(f->count == 0 && count <= MANY);
-    for (size_t i = 0; i < count; i++) {
-        CHECK(h[i].count <= LONG);
-        memcpy(f->at[i].tokens, h[i].tokens, (size_t)h[i].count * sizeof *h[i].tokens);
-        memcpy(f->at[i].of_tokens, h[i].of_tokens,
-               (size_t)(h[i].count + (h[i].end >= 0)) * sizeof *h[i].of_tokens);
-        f->at[i].count = h[i].count;
-        f->at[i].end = h[i].end;
-        f->at[i].score = h[i].score;
-        f->at[i].sum = h[i].log_probability;
-    }
-    f->count = (int)count;
-    return 0;
-}
-
-static const int32_t ends[] = {END}, banned[] = {PAD};
-
-static attn_generate_options options_for(found *f)
-{
-    attn_generate_options o = ATTN_GENERATE_OPTIONS_INIT;
-
-    o.ends = ends;
-    o.end_count = 1;
-    o.banned = banned;
-    o.banned_count = 1;
-    o.done = collect;
-    o.user = f;
-    return o;
-}
-
-/* Generates for n sequences in new found's, which are the arena's. */
-static found *generate(arena *memory, attn_generator *g, const sequence *s, int64_t n,
-                       attn_generate_options *o)
-{
-    found *f = arena_get(memory, (size_t)n * sizeof *f);
-    attn_batch b = batch_of(memory, s, n);
-    attn_error err = {0};
-
-    memset(f, 0, (size_t)n * sizeof *f);
-    o->user = f;
-    CHECK_MSG(attn_generate(g, &b, o, &err) == ATTN_OK, "%s", err.text);
-    for (int64_t i = 0; i < n; i++)
-        CHECK_MSG(f[i].count > 0, "sequence %lld was not handed out", (long long)i);
-    return f;
-}
-
-static attn_generator *generator_of(const attn_model *m, int64_t hypotheses)
-{
-    attn_generator_options o = ATTN_GENERATOR_OPTIONS_INIT;
-    attn_generator *g = NULL;
-    attn_error err = {0};
-
-    o.hypotheses = hypotheses;
-    CHECK_MSG(attn_generator_create(m, &o, &g, &err) == ATTN_OK, "%s", err.text);
-    return g;
-}
-
-static void draw_sequences(arena *memory, rng *r, sequence *s, int n, int64_t longest,
-                           int64_t prefix)
-{
-    for (int i = 0; i < n; i++) {
-        s[i].sources = rng_int(r, 0, longest);
-        s[i].source = random_ids(memory, r, s[i].sources, WORDS);
-        s[i].targets = prefix ? rng_int(r, 0, prefix) : 0;
-        s[i].target = random_ids(memory, r, s[i].targets, WORDS);
-    }
-}
-
 static double penalty_of(const attn_generate_options *o, int64_t tokens, bool ended)
 {
     double n = (double)(tokens + (ended && o->end_counted));
@@ -231,19 +122,19 @@ static void wide_beams_are_exhaustive(void **state)
 
     for (int i = 0; i < 24; i++) {
         arena memory = {0};
-        attn_model *m = toy(i % 2 ? ATTN_STACK_DECODER : 0, ATTN_F64, (uint64_t)i, 1 + i % 5);
-        attn_generator *g = generator_of(m, 2 * MANY);
+        attn_model *m = toy_model(i % 2 ? ATTN_STACK_DECODER : 0, ATTN_F64, (uint64_t)i, 1 + i % 5);
+        attn_generator *g = toy_generator(m, 2 * MANY);
         plain *all = arena_get(&memory, 16 * MANY * sizeof *all);
-        attn_generate_options o = options_for(NULL);
+        attn_generate_options o = toy_options();
         sequence s[3];
         found *f;
 
-        draw_sequences(&memory, &r, s, 3, 5, 0);
+        toy_sequences(&memory, &r, s, 3, 5, 0);
         penalty_number(&o, i);
         o.beam = 160; /* 4 words that do not end, twice: 16 live at most before the last */
         o.best = 12;
         o.longest = 3;
-        f = generate(&memory, g, s, 3, &o);
+        f = toy_generate(&memory, g, s, 3, &o);
         for (int k = 0; k < 3; k++) {
             int n = search(&memory, m, &s[k], &o, 3, all);
             CHECK(n == 1 + 4 + 16 + 64);
@@ -262,20 +153,21 @@ static void beams_stop_in_time(void **state)
 
     for (int i = 0; i < 48; i++) {
         arena memory = {0};
-        attn_model *m = toy(i % 2 ? ATTN_STACK_DECODER : 0, ATTN_F64, 100 + (uint64_t)i, 1 + i % 6);
-        attn_generator *g = generator_of(m, 16);
+        attn_model *m =
+            toy_model(i % 2 ? ATTN_STACK_DECODER : 0, ATTN_F64, 100 + (uint64_t)i, 1 + i % 6);
+        attn_generator *g = toy_generator(m, 16);
         plain *all = arena_get(&memory, 16 * MANY * sizeof *all);
-        attn_generate_options o = options_for(NULL);
+        attn_generate_options o = toy_options();
         sequence s[4];
         found *f;
 
-        draw_sequences(&memory, &r, s, 4, 5, 0);
+        toy_sequences(&memory, &r, s, 4, 5, 0);
         penalty_number(&o, i);
         o.beam = 2 + i % 4;
         o.best = 1 + i % o.beam;
         o.longest = 9;
         o.shortest = i % 3;
-        f = generate(&memory, g, s, 4, &o);
+        f = toy_generate(&memory, g, s, 4, &o);
         for (int k = 0; k < 4; k++) {
             int n = search(&memory, m, &s[k], &o, 9, all);
             check_equal(&f[k], all, n, (int)o.best, "narrow");
@@ -294,17 +186,17 @@ static void beam_of_one_is_greedy(void **state)
 
     for (int i = 0; i < 24; i++) {
         arena memory = {0};
-        attn_model *m =
-            toy(i % 2 ? ATTN_STACK_DECODER : 0, i % 3 ? ATTN_F32 : ATTN_F64, 200 + (uint64_t)i, 3);
-        attn_generator *g = generator_of(m, 3);
-        attn_generate_options o = options_for(NULL);
+        attn_model *m = toy_model(i % 2 ? ATTN_STACK_DECODER : 0, i % 3 ? ATTN_F32 : ATTN_F64,
+                                  200 + (uint64_t)i, 3);
+        attn_generator *g = toy_generator(m, 3);
+        attn_generate_options o = toy_options();
         sequence s[5];
         found *f;
 
-        draw_sequences(&memory, &r, s, 5, 6, 0);
+        toy_sequences(&memory, &r, s, 5, 6, 0);
         penalty_number(&o, i);
         o.longest = 12;
-        f = generate(&memory, g, s, 5, &o);
+        f = toy_generate(&memory, g, s, 5, &o);
         for (int k = 0; k < 5; k++) {
             int32_t said[LONG];
             int64_t n = 0;
@@ -334,20 +226,20 @@ static void the_best_are_ordered_and_distinct(void **state)
 
     for (int i = 0; i < 12; i++) {
         arena memory = {0};
-        attn_model *m = toy(i % 2 ? ATTN_STACK_DECODER : 0, ATTN_F32, 300 + (uint64_t)i, 2);
-        attn_generator *g = generator_of(m, 24);
-        attn_generate_options o = options_for(NULL);
+        attn_model *m = toy_model(i % 2 ? ATTN_STACK_DECODER : 0, ATTN_F32, 300 + (uint64_t)i, 2);
+        attn_generator *g = toy_generator(m, 24);
+        attn_generate_options o = toy_options();
         sequence s[4];
         found *f, *one;
 
-        draw_sequences(&memory, &r, s, 4, 6, i % 3 ? 2 : 0); /* prefixes must not make twins */
+        toy_sequences(&memory, &r, s, 4, 6, i % 3 ? 2 : 0); /* prefixes must not make twins */
         penalty_number(&o, i);
         o.beam = o.best = 6;
         o.longest = 8;
         o.stop = i % 4 == 3 ? ATTN_STOP_COUNT : ATTN_STOP_BOUND;
-        f = generate(&memory, g, s, 4, &o);
+        f = toy_generate(&memory, g, s, 4, &o);
         o.best = 1;
-        one = generate(&memory, g, s, 4, &o);
+        one = toy_generate(&memory, g, s, 4, &o);
         for (int k = 0; k < 4; k++) {
             CHECK_MSG(memcmp(&one[k].at[0], &f[k].at[0], sizeof one[k].at[0]) == 0,
                       "variant %d: how many are asked for changed the first", i);
@@ -377,7 +269,7 @@ static void batch_mates_change_nothing(void **state)
     for (int i = 0; i < 18; i++) {
         arena memory = {0};
         attn_model_config c = generation_config(i);
-        attn_generate_options o = options_for(NULL);
+        attn_generate_options o = toy_options();
         sequence s[SOURCES], turned[SOURCES];
         found *all = NULL;
 
@@ -399,12 +291,12 @@ static void batch_mates_change_nothing(void **state)
         for (int way = 0; way < 5; way++) {
             static const int64_t hypotheses[] = {64, 3, 7, 12, 39};
             attn_model *m = step_model(&c, 1 + way % 3, 5);
-            attn_generator *g = generator_of(m, hypotheses[way]);
+            attn_generator *g = toy_generator(m, hypotheses[way]);
             found *f;
 
             for (int k = 0; k < SOURCES; k++) /* 4: backwards; samples go by number */
                 turned[k] = s[way == 4 && !o.sample ? SOURCES - 1 - k : k];
-            f = generate(&memory, g, turned, SOURCES, &o);
+            f = toy_generate(&memory, g, turned, SOURCES, &o);
             if (!all)
                 all = f;
             for (int k = 0; k < SOURCES; k++)
@@ -441,7 +333,7 @@ static void scores_are_those_of_the_output(void **state)
         attn_model_config c = generation_config(i);
         attn_model *m;
         attn_generator *g;
-        attn_generate_options o = options_for(NULL);
+        attn_generate_options o = toy_options();
         attn_score_args a = ATTN_SCORE_ARGS_INIT;
         attn_batch b;
         attn_error err = {0};
@@ -453,8 +345,8 @@ static void scores_are_those_of_the_output(void **state)
 
         c.vocabulary = WORDS;
         m = step_model(&c, 2, 77);
-        g = generator_of(m, 10);
-        draw_sequences(&memory, &r, s, 5, 7, 3);
+        g = toy_generator(m, 10);
+        toy_sequences(&memory, &r, s, 5, 7, 3);
         for (int k = 0; c.start == ATTN_START_NONE && k < 5; k++)
             if (s[k].targets == 0) {
                 s[k].targets = 1;
@@ -462,7 +354,7 @@ static void scores_are_those_of_the_output(void **state)
             }
         o.beam = 2;
         o.longest = 9;
-        f = generate(&memory, g, s, 5, &o);
+        f = toy_generate(&memory, g, s, 5, &o);
         for (int k = 0; k < 5; k++) {
             int64_t before = prompts ? s[k].targets : 0, n = f[k].at[0].count;
             int32_t *said = arena_get(&memory, (size_t)(before + n + 1) * sizeof *said);

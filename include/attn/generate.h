@@ -76,7 +76,7 @@ typedef struct attn_hypothesis {
     const int32_t *tokens; /* the output: with an encoder the whole, forced prefix included; without
                             * what follows the prompt. Without the end token */
     int64_t count;
-    int32_t end;             /* the end token it ended with; -1: cut off at `longest` */
+    int32_t end;             /* the end token it ended with; -1: cut off, see longest */
     double score;            /* see attn_length_penalty */
     double log_probability;  /* the sum of: */
     const double *of_tokens; /* natural logarithms of the model's probability for each token, and
@@ -109,15 +109,16 @@ typedef struct attn_generate_options {
 
     const int32_t *ends; /* tokens that end a hypothesis; NULL: none */
     size_t end_count;
-    const int32_t
-        *banned; /* tokens that are never chosen (padding, the start, ...); of prefixes and
-                            * probabilities nothing changes */
+    /* Tokens that are never chosen (padding, the start, ...). Of what is given, and of
+     * probabilities, nothing changes. */
+    const int32_t *banned;
     size_t banned_count;
 
     int64_t longest;   /* tokens of a hypothesis, as attn_hypothesis counts them. 0: those of its
                        * source and 50; without an encoder 256; or as many as there are learned
                        * positions. Given: more than there are is an error. One that has so many can
-                       * only end (ends[0] is added); sampled, or without `ends`: is cut off */
+                       * only end (ends[0] is added); sampled, or without `ends`: is cut off. So is
+                       * the last one when no token is left that may be chosen */
     int64_t shortest;  /* before so many tokens it cannot end */
     int64_t no_repeat; /* n > 0: never the same n tokens in a row twice (prefix included, the prompt
                         * not) */

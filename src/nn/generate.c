@@ -379,16 +379,19 @@ static void draw_row(const job *j, size_t i)
     const attn__search *s = &j->active[j->search_of[i]];
     const attn__saying *said = &s->live[j->within[i]];
     attn__row r = row_of(j, i, s, said);
+    attn__candidate *drawn = j->candidates + i * j->each;
     size_t n = s->fresh ? j->rules.beam : 1;
 
     j->fine[i] = true;
-    j->count[i] = n;
+    j->count[i] = 0;
+    for (size_t k = 0; k < n; k++)
+        drawn[k].token = -1;
     if (attn__search_full(s))
         return;
+    j->count[i] = n;
     for (size_t k = 0; k < n; k++)
         j->uniform[k] = uniform(j, s->source, said, s->fresh ? (int64_t)k : said->number);
-    j->fine[i] =
-        attn__choose_drawn(&r, &j->drawing, j->uniform, j->candidates + i * j->each, &j->count[i]);
+    j->fine[i] = attn__choose_drawn(&r, &j->drawing, j->uniform, drawn, &j->count[i]);
 }
 
 /* The candidates of the first n rows of logits, those of the searches from `first` on. */
@@ -423,10 +426,6 @@ static attn_status cancelled(const char *callback, attn_error *err)
 
 static attn_status hand_out(job *j, const attn__search *s, attn_error *err)
 {
-    if (s->ended_count == 0)
-        return attn__fail(err, ATTN_E_ARGUMENT, 0,
-                          "sequence %lld: no token is left that may be chosen",
-                          (long long)s->source);
     for (size_t i = 0; i < s->ended_count; i++) {
         const attn__saying *e = &s->ended[i];
         j->found[i] = (attn_hypothesis){.tokens = e->tokens,
@@ -447,13 +446,11 @@ static attn_status tell(const job *j, const attn__search *s, const attn__candida
 {
     size_t n = s->fresh ? j->rules.beam : s->live_count;
 
-    if (!j->o.token || (attn__search_full(s) && (j->o.sample || j->o.end_count == 0)))
-        return ATTN_OK;
-    for (size_t i = 0; i < n && count[s->fresh ? 0 : i] > 0; i++) {
+    for (size_t i = 0; j->o.token && i < n; i++) {
         const attn__candidate *x = &from[s->fresh ? i : i * j->each];
         int64_t number = s->fresh ? (int64_t)i : s->live[i].number;
 
-        if (j->o.token(j->o.user, s->source, number, x->token))
+        if (count[s->fresh ? 0 : i] > 0 && j->o.token(j->o.user, s->source, number, x->token))
             return cancelled("token", err);
     }
     return ATTN_OK;

@@ -209,7 +209,7 @@ static void swap_live(attn__search *s, size_t count)
     s->live_count = count;
 }
 
-/* At its longest, where no token ends: everything is cut off. */
+/* At the longest, where no token ends, or where none is left: everything is cut off. */
 static void cut_off(const attn__search_rules *r, attn__search *s)
 {
     for (size_t b = 0; b < s->live_count; b++)
@@ -228,6 +228,10 @@ void attn__search_advance(const attn__search_rules *r, attn__search *s, const at
         return;
     }
     n = merge(r, s, from, each, count);
+    if (n == 0) {
+        cut_off(r, s);
+        return;
+    }
     for (size_t i = 0; i < n && (i < r->beam || lives < r->beam); i++) {
         size_t b = (size_t)r->by[i];
         attn__candidate x = original(from, each, b, r->merged[i].token);
@@ -268,7 +272,6 @@ void attn__search_draw(const attn__search_rules *r, attn__search *s, const attn_
                        size_t each, int32_t *parents, int32_t *tokens)
 {
     size_t n = s->fresh ? r->beam : s->live_count, lives = 0;
-    bool full = attn__search_full(s);
 
     for (size_t i = 0; i < n; i++) {
         attn__saying *said = &s->live[s->fresh ? 0 : i];
@@ -276,8 +279,8 @@ void attn__search_draw(const attn__search_rules *r, attn__search *s, const attn_
 
         if (s->fresh)
             said->number = (int64_t)i;
-        if (full || attn__is_end(r->o, x->token)) {
-            keep_sample(r, s, said, full ? NULL : x);
+        if (x->token < 0 || attn__is_end(r->o, x->token)) {
+            keep_sample(r, s, said, x->token < 0 ? NULL : x);
             continue;
         }
         parents[lives] = s->fresh ? 0 : (int32_t)i;

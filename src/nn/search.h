@@ -55,8 +55,8 @@ bool attn__is_end(const attn_generate_options *o, int32_t token);
 void attn__search_advance(const attn__search_rules *r, attn__search *s, const attn__candidate *from,
                           size_t each, const size_t *count, int32_t *parents, int32_t *tokens);
 
-/* The same of samples: the first candidate of each, of a fresh one as many as there are samples. At
- * their longest they need none. */
+/* The same of samples: the first candidate of each, of a fresh one as many as there are samples;
+ * token -1: none, it is cut off. */
 void attn__search_draw(const attn__search_rules *r, attn__search *s, const attn__candidate *from,
                        size_t each, int32_t *parents, int32_t *tokens);
 
