@@ -152,7 +152,7 @@ static int draw(generate_job *job, const attn_hypothesis *h)
     if (h->end >= 0)
         ids[count - 1] = h->end;
     code = speaker_look(&job->s, NULL, 0, ids, count, (speaker_by)job->s.o[SPEAKER_BY].integer,
-                        below || job->o[GENERATE_SPEAKER + SPEAKER_MEAN].given, &m);
+                        speaker_mean_of(&job->s), &m);
     if (code == CLI_OK)
         code = speaker_draw(&job->s, &m, speaker_text(&job->s, ids, count, &size));
     return code;

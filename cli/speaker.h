@@ -170,6 +170,9 @@ char *speaker_text(speaker *s, const int32_t *ids, int64_t count, size_t *size);
 /* Values of --by. */
 typedef enum speaker_by { SPEAKER_WORDS, SPEAKER_BLANKS, SPEAKER_PIECES } speaker_by;
 
+/* Whether the mean of the heads takes their place, or stands before them. */
+typedef enum speaker_mean { SPEAKER_NO_MEAN, SPEAKER_ONLY_MEAN, SPEAKER_MEAN_FIRST } speaker_mean;
+
 /* What was looked at: maps of all heads, rows what was said, columns what was looked at. Memory is
  * cli_take's. */
 typedef struct speaker_maps {
@@ -183,14 +186,17 @@ typedef struct speaker_maps {
 } speaker_maps;
 
 /* Cross-attention while `target` was said to `source`; without a source, self-attention. Heads
- * as --heads says; `mean`: one map, their mean. Returns 0 or an exit code after a message. */
+ * as --heads says. Returns 0 or an exit code after a message. */
 int speaker_look(speaker *s, const int32_t *source, int64_t source_count, const int32_t *target,
-                 int64_t target_count, speaker_by by, int mean, speaker_maps *out);
+                 int64_t target_count, speaker_by by, speaker_mean mean, speaker_maps *out);
 
 /* Checks --show, --kind and --heads before anything is computed; draws, with the texts in a
  * line above. */
 int speaker_check_show(const speaker *s);
 int speaker_draw(const speaker *s, const speaker_maps *maps, const char *texts);
+
+/* What the picture that --show asks for wants. */
+speaker_mean speaker_mean_of(const speaker *s);
 
 /* Whether --show asks for a picture below each text. */
 int speaker_shows_below(const speaker *s);

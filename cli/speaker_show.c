@@ -355,35 +355,43 @@ static uint8_t *allowed_pairs(const raw_maps *m, const grouping *rows, const gro
     return allowed;
 }
 
-static void group_maps(const raw_maps *m, const unsigned char *chosen, int mean,
+static void group_maps(const raw_maps *m, const unsigned char *chosen, speaker_mean mean,
                        const grouping *rows, const grouping *columns, speaker_maps *out)
 {
     int64_t all = m->layers * m->heads, plane = rows->groups * columns->groups, count = 0, at = 0;
-    float *share = cli_take(((size_t)rows->groups + 1) * sizeof *share);
+    float *share = cli_take(((size_t)rows->groups + 1) * sizeof *share), *total;
 
     for (int64_t i = 0; i < all; i++)
         count += chosen[i];
-    mean = mean && count > 1;
-    out->count = mean ? 1 : count;
-    out->layer = cli_take((size_t)count * sizeof *out->layer);
-    out->head = cli_take((size_t)count * sizeof *out->head);
-    out->cells = cli_take((size_t)(out->count * plane) * sizeof *out->cells);
+    if (count == 1)
+        mean = SPEAKER_NO_MEAN;
+    out->layer = cli_take((size_t)(count + 1) * sizeof *out->layer);
+    out->head = cli_take((size_t)(count + 1) * sizeof *out->head);
+    out->cells = total = cli_take((size_t)((count + 1) * plane) * sizeof *out->cells);
     for (int64_t r = 0; r < m->row_count; r++)
         share[rows->of[r]] += 1;
     for (int64_t g = 0; g < rows->groups; g++)
         share[g] = share[g] > 0 ? 1 / share[g] : 0;
+    if (mean != SPEAKER_NO_MEAN) {
+        out->layer[at] = out->head[at] = -1;
+        at++;
+    }
     for (int64_t i = 0; i < all; i++) {
         if (!chosen[i])
             continue;
-        out->layer[at] = mean ? -1 : i / m->heads;
-        out->head[at] = mean ? -1 : i % m->heads;
-        add_map(m, i, rows, columns, share, mean ? 1 / (float)count : 1, out->cells + at * plane);
-        at += !mean;
+        if (mean != SPEAKER_NO_MEAN)
+            add_map(m, i, rows, columns, share, 1 / (float)count, total);
+        if (mean == SPEAKER_ONLY_MEAN)
+            continue;
+        out->layer[at] = i / m->heads;
+        out->head[at] = i % m->heads;
+        add_map(m, i, rows, columns, share, 1, out->cells + at++ * plane);
     }
+    out->count = at;
 }
 
 int speaker_look(speaker *s, const int32_t *source, int64_t source_count, const int32_t *target,
-                 int64_t target_count, speaker_by by, int mean, speaker_maps *out)
+                 int64_t target_count, speaker_by by, speaker_mean mean, speaker_maps *out)
 {
     raw_maps m = {.rows = target,
                   .columns = source ? source : what_is_read(s, target, target_count),
@@ -441,15 +449,27 @@ int speaker_check_show(const speaker *s)
     return choose_heads(s) ? CLI_OK : CLI_USAGE;
 }
 
-static attn_figure_kind kind_of(const speaker *s, const speaker_maps *m)
+static int is_page(const speaker *s)
+{
+    const char *ending = strrchr(s->o[SPEAKER_SHOW].text, '.');
+
+    return ending && strncmp(ending, ".htm", 4) == 0;
+}
+
+static attn_figure_kind kind_of(const speaker *s, int64_t maps)
 {
     static const attn_figure_kind kinds[] = {ATTN_FIGURE_MAP, ATTN_FIGURE_GRID, ATTN_FIGURE_LINES};
-    const char *ending = strrchr(s->o[SPEAKER_SHOW].text, '.');
-    int page = ending && strncmp(ending, ".htm", 4) == 0;
 
     if (s->o[SPEAKER_KIND].given)
         return kinds[s->o[SPEAKER_KIND].integer];
-    return m->count > 1 && !page && !speaker_shows_below(s) ? ATTN_FIGURE_GRID : ATTN_FIGURE_MAP;
+    return maps > 1 && !is_page(s) && !speaker_shows_below(s) ? ATTN_FIGURE_GRID : ATTN_FIGURE_MAP;
+}
+
+speaker_mean speaker_mean_of(const speaker *s)
+{
+    if (s->o[SPEAKER_MEAN].given || (speaker_shows_below(s) && !s->o[SPEAKER_KIND].given))
+        return SPEAKER_ONLY_MEAN;
+    return is_page(s) && kind_of(s, 1) == ATTN_FIGURE_MAP ? SPEAKER_MEAN_FIRST : SPEAKER_NO_MEAN;
 }
 
 /* "cat 81 %, red 12 %": the heaviest of a row, and the next ones of at least a tenth. */
@@ -525,7 +545,7 @@ int speaker_draw(const speaker *s, const speaker_maps *m, const char *texts)
         if (m->allowed)
             panels[i].allowed = attn_view_bhsd(m->allowed, ATTN_U8, 1, 1, m->rows, m->columns);
     }
-    f.kind = kind_of(s, m);
+    f.kind = kind_of(s, m->count);
     snprintf(notes, size, "%s  \xc2\xb7  %s", texts, how);
     f.title = cross ? "What each word of the translation looked at" : "What each word looked at";
     f.notes = notes;

@@ -74,7 +74,7 @@ static json_t *labels_json(const attn_label *labels, int64_t count)
 /* --- Looking -------------------------------------------------------------------------------- */
 
 /* Attention of the best translation, its end included. */
-static int look(translate_job *job, const translate_line *line, speaker_by by, int mean,
+static int look(translate_job *job, const translate_line *line, speaker_by by, speaker_mean mean,
                 speaker_maps *m)
 {
     const translation *t = &line->best[0];
@@ -182,13 +182,12 @@ static const char *title_of(translate_job *job, const translate_line *line)
 
 static int draw(translate_job *job, const translate_line *line, uint64_t number)
 {
-    int mean = speaker_shows_below(&job->s) || job->s.o[SPEAKER_MEAN].given;
     speaker_maps m;
     int code;
 
     if (!draws(job, number) || line->source_count == 0)
         return CLI_OK;
-    code = look(job, line, (speaker_by)job->s.o[SPEAKER_BY].integer, mean, &m);
+    code = look(job, line, (speaker_by)job->s.o[SPEAKER_BY].integer, speaker_mean_of(&job->s), &m);
     if (code == CLI_OK)
         code = speaker_draw(&job->s, &m, title_of(job, line));
     job->drawn = number;
@@ -248,7 +247,8 @@ int translate_put(translate_job *job, const translate_line *line, uint64_t numbe
 
     if (aligns && line->source_count > 0) {
         const cli_value *by = &job->s.o[SPEAKER_BY];
-        code = look(job, line, by->given ? (speaker_by)by->integer : SPEAKER_BLANKS, 1, &m);
+        code = look(job, line, by->given ? (speaker_by)by->integer : SPEAKER_BLANKS,
+                    SPEAKER_ONLY_MEAN, &m);
         if (code == CLI_OK)
             pairs = align(job, &m);
     }
