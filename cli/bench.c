@@ -26,6 +26,7 @@ enum {
     BENCH_DV,
     BENCH_CAUSAL,
     BENCH_MASK,
+    BENCH_STATS,
     BENCH_M,
     BENCH_N,
     BENCH_K,
@@ -77,6 +78,11 @@ static const cli_option bench_options[BENCH_OPTIONS] = {
                     "keep: padded batch (all keys, 3/4, 1/2, 1/4, ...); "
                     "bias: one number a head, query and key",
                     0, 0},
+    [BENCH_STATS] = {NULL, "stats", 0, CLI_CHOICE, "none|entropy|map",
+                     "forward, decode: with statistics, in turn with plain calls; entropy: with "
+                     "peak and its key; map: of up to 1024 x 1024 cells, with key mass and the "
+                     "largest 8",
+                     0, 0},
     [BENCH_M] = {NULL, "m", 0, CLI_INTEGER, "N", "gemm: rows of the result", 1, MOST},
     [BENCH_N] = {NULL, "n", 0, CLI_INTEGER, "N", "gemm: columns of the result", 1, MOST},
     [BENCH_K] = {NULL, "k", 0, CLI_INTEGER, "N", "gemm: length of the sums", 1, MOST},
@@ -183,6 +189,7 @@ static json_t *train_of_options(const cli_value *o)
 static json_t *shape_of_options(const cli_value *o)
 {
     static const char *const masks[] = {NULL, "keep", "bias"};
+    static const char *const stats[] = {NULL, "entropy", "map"};
     static const int plain[] = {BENCH_B,  BENCH_HQ, BENCH_HKV, BENCH_NQ,
                                 BENCH_NK, BENCH_DK, BENCH_DV,  BENCH_CAUSAL};
     static const int product[] = {BENCH_M, BENCH_N, BENCH_K};
@@ -208,6 +215,8 @@ static json_t *shape_of_options(const cli_value *o)
     }
     if (masks[o[BENCH_MASK].integer])
         json_object_set_new(json, "mask", json_string(masks[o[BENCH_MASK].integer]));
+    if (stats[o[BENCH_STATS].integer])
+        json_object_set_new(json, "stats", json_string(stats[o[BENCH_STATS].integer]));
     json_array_append_new(lines, json);
     return lines;
 }
@@ -227,7 +236,7 @@ static int same_shape(const bench_shape *a, const bench_shape *b)
         return a->m == b->m && a->n == b->n && a->k == b->k;
     return a->b == b->b && a->hq == b->hq && a->hkv == b->hkv && a->nq == b->nq && a->nk == b->nk &&
            a->dk == b->dk && a->dv == b->dv && a->causal == b->causal && a->keep == b->keep &&
-           a->bias == b->bias;
+           a->bias == b->bias && a->stats == b->stats;
 }
 
 /* {"torch": 1.8, ...}: time of every peer for this shape on as many threads, over ours. */
@@ -291,6 +300,10 @@ static json_t *row_json(const bench_shape *s, const bench_settings *set, const b
         set_number(json, "stream_after", stream.after, 2);
         set_number(json, "ratio", gb_s / stream.best, 4);
     }
+    if (s->stats) {
+        set_number(json, "ms_plain", r->ms_plain, 5);
+        set_number(json, "over_plain", r->over_plain, 3);
+    }
     if (s->op == BENCH_GEMM)
         set_number(json, "ms_packing", r->ms_packing, 5);
     if (s->op == BENCH_BACKWARD)
@@ -312,6 +325,7 @@ static json_t *row_json(const bench_shape *s, const bench_settings *set, const b
 static const char *row_name(const bench_shape *s, char *buffer, size_t size)
 {
     static const char *const ops[] = {"forward", "decode", "gemm", "backward", "train"};
+    static const char *const stats[] = {"", " entropy", " map"};
 
     if (s->name)
         return s->name;
@@ -324,11 +338,11 @@ static const char *row_name(const bench_shape *s, char *buffer, size_t size)
                  (long long)s->layers[0], (long long)s->layers[1], (long long)s->vocab,
                  (long long)s->batch, (long long)s->src, (long long)s->tgt);
     else
-        snprintf(buffer, size, "%s %s b%lld h%lld/%lld n%lld/%lld d%lld/%lld%s%s%s", ops[s->op],
+        snprintf(buffer, size, "%s %s b%lld h%lld/%lld n%lld/%lld d%lld/%lld%s%s%s%s", ops[s->op],
                  attn_type_name(s->cache_type), (long long)s->b, (long long)s->hq,
                  (long long)s->hkv, (long long)s->nq, (long long)s->nk, (long long)s->dk,
                  (long long)s->dv, s->causal ? " causal" : "", s->keep ? " keep" : "",
-                 s->bias ? " bias" : "");
+                 s->bias ? " bias" : "", stats[s->stats]);
     return buffer;
 }
 
@@ -342,6 +356,9 @@ static void print_row(const bench_shape *s, const json_t *row, int width)
     const char *peer;
     size_t used = 0;
 
+    if (s->stats)
+        used = (size_t)snprintf(ratios, sizeof ratios, "  %.3f x plain",
+                                json_number_value(json_object_get(row, "over_plain")));
     json_object_foreach(against, peer, ratio)
     {
         if (used + strlen(peer) + 16 < sizeof ratios)

@@ -14,6 +14,8 @@ typedef enum bench_op {
     BENCH_TRAIN
 } bench_op;
 
+typedef enum bench_stats { BENCH_PLAIN, BENCH_ENTROPY, BENCH_MAP } bench_stats;
+
 /* One line of a shapes file: the keys mean what they mean in the shapes file's own terms. */
 typedef struct bench_shape {
     json_t *json; /* borrowed: all its keys, in their order */
@@ -24,8 +26,9 @@ typedef struct bench_shape {
     int64_t m, n, k;
     int64_t d, ff, heads, layers[2], vocab, batch, src, tgt; /* train */
     double dropout;
-    int64_t causal; /* 0: none, 1: query i stands at i, 2: the queries are the last positions */
-    int keep, bias; /* mask: padded key lengths, or a bias */
+    int64_t causal;    /* 0: none, 1: query i stands at i, 2: the queries are the last positions */
+    int keep, bias;    /* mask: padded key lengths, or a bias */
+    bench_stats stats; /* forward, decode: timed with these statistics, and without */
 } bench_shape;
 
 typedef struct bench_settings {
@@ -39,6 +42,8 @@ typedef struct bench_result {
     double ms_median, ms_min;
     double ms_packing; /* gemm: median with weights packed in the call, not beforehand */
     double ms_both;    /* backward: median of a forward and a backward call */
+    double ms_plain;   /* with statistics: median of calls without, */
+    double over_plain; /* and the median of with / without, measured in turn */
     int64_t params;    /* train */
     double peak_mb;    /* train: memory the process has had at most */
     attn_plan plan;

@@ -36,6 +36,7 @@ static int read_names(bench_shape *s, json_t *json, const char *where)
     const char *op = json_string_value(json_object_get(json, "op"));
     const char *type = json_string_value(json_object_get(json, "dtype"));
     const char *mask = json_string_value(json_object_get(json, "mask"));
+    const char *stats = json_string_value(json_object_get(json, "stats"));
     size_t i;
 
     s->name = json_string_value(json_object_get(json, "name"));
@@ -56,6 +57,11 @@ static int read_names(bench_shape *s, json_t *json, const char *where)
     s->bias = mask && strcmp(mask, "bias") == 0;
     if (mask && !s->keep && !s->bias)
         return cli_error("%s: mask '%s' is neither keep nor bias", where, mask);
+    s->stats = !stats ? BENCH_PLAIN : strcmp(stats, "entropy") == 0 ? BENCH_ENTROPY : BENCH_MAP;
+    if (s->stats == BENCH_MAP && strcmp(stats, "map") != 0)
+        return cli_error("%s: stats '%s' is neither entropy nor map", where, stats);
+    if (s->stats && s->op != BENCH_FORWARD && s->op != BENCH_DECODE)
+        return cli_error("%s: stats go with op forward and decode", where);
     return 0;
 }
 

@@ -99,8 +99,9 @@ typedef struct bench_call {
     const attn_ctx *ctx;
     attn_cache *cache; /* NULL: forward */
     attn_mask mask;
-    attn_forward_args args;
+    attn_forward_args args, plain; /* plain: the same without statistics */
     attn_backward_args backward;
+    attn_stats stats;
 } bench_call;
 
 static attn_status call_once(const void *call, attn_error *err)
@@ -109,6 +110,14 @@ static attn_status call_once(const void *call, attn_error *err)
 
     return c->cache ? attn_decode(c->ctx, c->cache, &c->args, err)
                     : attn_forward(c->ctx, &c->args, err);
+}
+
+static attn_status call_plain(const void *call, attn_error *err)
+{
+    const bench_call *c = call;
+
+    return c->cache ? attn_decode(c->ctx, c->cache, &c->plain, err)
+                    : attn_forward(c->ctx, &c->plain, err);
 }
 
 static attn_status call_backward(const void *call, attn_error *err)
@@ -177,6 +186,46 @@ static attn_status prepare(const bench_shape *s, const bench_settings *set, benc
     return ATTN_OK;
 }
 
+/* An output of statistics for every head; data is NULL if there is no memory. */
+static attn_view make_output(const bench_shape *s, attn_type type, int64_t rows, int64_t columns)
+{
+    const int64_t size[4] = {s->b, s->hq, rows, columns};
+    size_t bytes;
+    void *data = cli_bytes(size, 4, attn_type_size(type), &bytes) ? cli_try(bytes) : NULL;
+
+    return attn_view_bhsd(data, type, s->b, s->hq, rows, columns);
+}
+
+/* Statistics as `attn show` asks for them. */
+static attn_status prepare_stats(const bench_shape *s, bench_call *c, attn_error *err)
+{
+    static const attn_stats none = ATTN_STATS_INIT;
+    int64_t rows = s->nq < 1024 ? s->nq : 1024, columns = s->nk < 1024 ? s->nk : 1024;
+    attn_stats *t = &c->stats;
+    const attn_view *asked[] = {&t->entropy,  &t->peak,       &t->peak_key,
+                                &t->map_sum,  &t->map_max,    &t->map_count,
+                                &t->key_mass, &t->top_weight, &t->top_key};
+
+    *t = none;
+    if (s->stats == BENCH_ENTROPY) {
+        t->entropy = make_output(s, ATTN_F32, s->nq, 1);
+        t->peak = make_output(s, ATTN_F32, s->nq, 1);
+        t->peak_key = make_output(s, ATTN_I64, s->nq, 1);
+    } else {
+        t->map_sum = make_output(s, ATTN_F32, rows, columns);
+        t->map_max = make_output(s, ATTN_F32, rows, columns);
+        t->map_count = make_output(s, ATTN_I64, rows, columns);
+        t->key_mass = make_output(s, ATTN_F32, 1, s->nk);
+        t->top_weight = make_output(s, ATTN_F32, s->nq, 8);
+        t->top_key = make_output(s, ATTN_I64, s->nq, 8);
+    }
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+        if (asked[i]->size[0] > 0 && !asked[i]->data)
+            return bench_fail(err, ATTN_E_MEMORY, "out of memory for the statistics");
+    c->args.stats = t;
+    return ATTN_OK;
+}
+
 /* What a backward pass needs besides: a derivative, gradients, lse, and out as f32. */
 static attn_status prepare_backward(const bench_shape *s, const bench_settings *set, bench_call *c,
                                     attn_error *err)
@@ -241,6 +290,34 @@ attn_status bench_measure(attn_status (*call)(const void *arg, attn_error *err),
     return ATTN_OK;
 }
 
+/* Calls with statistics and without, in turn in every repeat, so that what else the machine does
+ * meets both alike. */
+static attn_status time_stats(bench_call *c, const bench_settings *set, bench_result *result,
+                              attn_error *err)
+{
+    bench_settings one = *set;
+    size_t n = (size_t)set->repeat;
+    double *with = cli_take(3 * n * sizeof *with), *without = with + n, *over = without + n, least;
+    attn_status status = ATTN_OK;
+
+    one.repeat = 1;
+    c->plain = c->args;
+    c->plain.stats = NULL;
+    for (size_t r = 0; status == ATTN_OK && r < n; r++) {
+        status = bench_measure(call_plain, c, &one, &without[r], &least, err);
+        if (status == ATTN_OK)
+            status = bench_measure(call_once, c, &one, &with[r], &least, err);
+        over[r] = with[r] / without[r];
+    }
+    if (status != ATTN_OK)
+        return status;
+    result->ms_median = median(with, n);
+    result->ms_min = with[0];
+    result->ms_plain = median(without, n);
+    result->over_plain = median(over, n);
+    return ATTN_OK;
+}
+
 /* Memory for the calls of a plan; NULL with *err filled if there is none. */
 static void *take_workspace(const attn_plan *plan, attn_error *err)
 {
@@ -276,6 +353,8 @@ static attn_status time_attention(const bench_shape *shape, const bench_settings
 {
     attn_status status = prepare(shape, set, c, err);
 
+    if (status == ATTN_OK && shape->stats)
+        status = prepare_stats(shape, c, err);
     if (status == ATTN_OK)
         status = c->cache ? attn_decode_plan(c->ctx, c->cache, &c->args, &result->plan, err)
                           : attn_forward_plan(c->ctx, &c->args, &result->plan, err);
@@ -289,6 +368,8 @@ static attn_status time_attention(const bench_shape *shape, const bench_settings
         status = prepare_backward(shape, set, c, err);
         return status == ATTN_OK ? time_backward(set, c, result, err) : status;
     }
+    if (shape->stats)
+        return time_stats(c, set, result, err);
     return bench_measure(call_once, c, set, &result->ms_median, &result->ms_min, err);
 }
 

@@ -49,6 +49,17 @@ attn bench --op decode --dtype f16 --hq 4 --hkv 2 --nk 300 --dk 8 --json $fast |
 attn bench --op decode --nq 2 --causal 2 --nk 40 --layout bhsd --json $fast | keys op dtype b hq hkv nq nk dk dv causal
 echo "a shape of options has all its keys:"
 attn bench --hq 6 --nq 7 --dk 5 --mask keep --json $fast | keys op dtype b hq hkv nq nk dk dv causal mask
+echo "with statistics, and in turn without:"
+for stats in entropy map; do
+    attn bench --hq 2 --nq 7 --dk 5 --stats $stats --json $fast >stats.jsonl
+    keys stats <stats.jsonl
+    perl -MRow -ne 'my $o = Row::read($_); print $o->{ms_plain} > 0 && $o->{over_plain} > 0.1 &&
+        $o->{over_plain} < 1000 ? "ok\n" : "bad: $_"' stats.jsonl
+done
+attn bench --op decode --hkv 2 --hq 4 --nk 90 --dtype i8 --stats map --json $fast | keys op stats
+attn bench --nq 7 --stats entropy $fast | grep -c 'entropy .* x plain$'
+attn bench --op backward --nq 7 --stats map $fast; echo "exit $?"
+echo '{"stats": "all"}' | attn bench --shapes - $fast; echo "exit $?"
 echo "only:"
 attn bench --shapes shapes.jsonl --only squ --json $fast | keys name
 attn bench --shapes - --only gemm --json $fast <shapes.jsonl | keys name
