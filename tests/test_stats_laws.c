@@ -1,6 +1,7 @@
 /* test_stats_laws.c: what holds between statistics, and with other ways to compute them, at lengths
  * that take several chunks of rows; edges, errors, memory, progress. The numbers themselves are
  * held to the reference in test_stats.c. */
+#include "src/core/stats.h"
 #include "tests/expect.h"
 #include "tests/ref_stats.h"
 #include "tests/stats_request.h"
@@ -158,11 +159,11 @@ static void rows_agree_with_weights(void **state)
 }
 
 /* Equal logits: the first keys, in order; and a row that sees nothing. */
-static void ties_and_empty_rows(void **state)
+static void ties_on(const attn_ctx *ctx)
 {
     bed b;
 
-    bed_make(&b, 1, 1, 5, 600);
+    bed_make(&b, 1, 1, 5, 5000);
     view_fill(&b.a.k, 1);
     b.m.causal = 0;
     b.m.window = 1;
@@ -173,16 +174,133 @@ static void ties_and_empty_rows(void **state)
     b.s.top_key = bed_view(&b, ATTN_I64, 1, 5, 64);
     b.s.peak_key = bed_view(&b, ATTN_I32, 1, 5, 1);
     b.s.entropy = bed_view(&b, ATTN_F32, 1, 5, 1);
-    bed_run(&b, ctx_for(test_set(state), 1));
+    bed_run(&b, ctx);
     for (int64_t i = 0; i < 5; i++)
         for (int64_t n = 0; n < 64; n++)
             CHECK(ref_index(&b.s.top_key, 0, 0, i, n) == (i < 4 ? 148 + i + n : -1));
     for (int64_t i = 0; i < 5; i++) {
         CHECK(ref_index(&b.s.peak_key, 0, 0, i, 0) == (i < 4 ? 148 + i : -1));
-        near(view_get(&b.s.entropy, 0, 0, i, 0), i < 4 ? log(452.0 - (double)i) : 0, 1e-5,
+        near(view_get(&b.s.entropy, 0, 0, i, 0), i < 4 ? log(4852.0 - (double)i) : 0, 1e-5,
              "entropy of equal weights");
     }
     arena_reset(&b.memory);
+}
+
+/* On three workers the keys are split among them. */
+static void ties_and_empty_rows(void **state)
+{
+    ties_on(ctx_for(test_set(state), 1));
+    ties_on(ctx_for(test_set(state), 3));
+}
+
+/* Rows so wide that a chunk takes several blocks, which share map rows. */
+static void wide_rows(void **state)
+{
+    bed b;
+    int64_t t = 1300;
+
+    bed_make(&b, 1, 1, t, 40);
+    b.a.v = b.a.out = (attn_view){0};
+    b.a.q = bed_view(&b, ATTN_F32, 1, t, 600);
+    b.a.k = bed_view(&b, ATTN_F32, 1, 40, 600);
+    view_uniform(&b.a.q, &b.r, -0.2, 0.2);
+    view_uniform(&b.a.k, &b.r, -0.2, 0.2);
+    b.m.causal = 0;
+    b.s.map_sum = bed_view(&b, ATTN_F64, 1, 2, 3);
+    b.s.map_max = bed_view(&b, ATTN_F32, 1, 2, 3);
+    b.s.map_count = bed_view(&b, ATTN_I32, 1, 2, 3);
+    b.s.peak = bed_view(&b, ATTN_F32, 1, t, 1);
+    bed_run(&b, ctx_for(test_set(state), 2));
+    for (int64_t i = 0; i < 2; i++) {
+        double sum = 0, largest = 0, peak = 0;
+
+        for (int64_t j = 0; j < 3; j++) {
+            int64_t keys = j == 0 ? 14 : 13;
+
+            sum += view_get(&b.s.map_sum, 0, 0, i, j);
+            largest = fmax(largest, view_get(&b.s.map_max, 0, 0, i, j));
+            CHECK(ref_index(&b.s.map_count, 0, 0, i, j) == 650 * keys);
+        }
+        for (int64_t r = 0; r < 650; r++)
+            peak = fmax(peak, view_get(&b.s.peak, 0, 0, 650 * i + r, 0));
+        near(sum, 650, 1e-3, "mass of half the rows");
+        near(largest, peak, 0, "largest weight of half the rows");
+    }
+    arena_reset(&b.memory);
+}
+
+/* One NaN query of the first of three chunks shows in all that it enters, and nowhere else. */
+static void broken_rows_show(void **state)
+{
+    bed b;
+    int64_t t = 1300;
+
+    bed_make(&b, 1, 1, t, 40);
+    b.m.causal = 0;
+    b.m.window = 1;
+    b.m.q_offset = 0;
+    b.m.window_left = -1;
+    b.m.window_right = 20;
+    ((float *)b.a.q.data)[5 * 24] = NAN;
+    b.s.map_max = bed_view(&b, ATTN_F32, 1, 1, 2);
+    b.s.map_sum = bed_view(&b, ATTN_F32, 1, 1, 2);
+    b.s.map_count = bed_view(&b, ATTN_I64, 1, 1, 2);
+    b.s.key_mass = bed_view(&b, ATTN_F32, 1, 1, 40);
+    bed_run(&b, ctx_for(test_set(state), 2));
+    CHECK(isnan(view_get(&b.s.map_max, 0, 0, 0, 0)) && isnan(view_get(&b.s.map_sum, 0, 0, 0, 0)));
+    for (int64_t j = 0; j < 40; j++) /* the row sees keys 0 .. 25 */
+        CHECK(!isnan(view_get(&b.s.key_mass, 0, 0, 0, j)) == (j > 25));
+    arena_reset(&b.memory);
+    bed_make(&b, 1, 1, t, 40);
+    b.m.causal = 0;
+    ((float *)b.a.k.data)[39 * 24] = NAN; /* seen by the last rows alone */
+    b.m.window = 1;
+    b.m.q_offset = 0;
+    b.m.window_left = 1 << 20;
+    b.m.window_right = 0;
+    b.s.map_max = bed_view(&b, ATTN_F32, 1, 130, 2);
+    bed_run(&b, ctx_for(test_set(state), 2));
+    for (int64_t i = 0; i < 130; i++)
+        CHECK(!isnan(view_get(&b.s.map_max, 0, 0, i, 1)) == (10 * i + 9 < 39));
+    arena_reset(&b.memory);
+}
+
+/* In f64 calls the chains of sums over rows are no longer than what is summed: nine equal keys. */
+static void chains_of_f64(void **state)
+{
+    bed b;
+    int64_t t = 1000;
+    double u = 0x1p-53, want = (double)t / 9;
+
+    bed_make(&b, 1, 1, t, 9);
+    b.a.v = b.a.out = (attn_view){0};
+    b.a.q = bed_view(&b, ATTN_F64, 1, t, 8);
+    b.a.k = bed_view(&b, ATTN_F64, 1, 9, 8);
+    view_fill(&b.a.q, 0);
+    view_fill(&b.a.k, 0);
+    b.m.causal = 0;
+    b.s.key_mass = bed_view(&b, ATTN_F64, 1, 1, 9);
+    b.s.map_sum = bed_view(&b, ATTN_F64, 1, 1, 9);
+    bed_run(&b, ctx_for(test_set(state), 2));
+    for (int64_t j = 0; j < 9; j++) {
+        near(view_get(&b.s.key_mass, 0, 0, 0, j), want, (21 + (double)t) * u * want, "key_mass");
+        near(view_get(&b.s.map_sum, 0, 0, 0, j), want, (21 + (double)t) * u * want, "map_sum");
+    }
+    arena_reset(&b.memory);
+}
+
+static void counts_stay_at_the_largest(void **state)
+{
+    int32_t n = INT32_MAX - 4;
+    attn_view v = attn_view_bhsd(&n, ATTN_I32, 1, 1, 1, 1);
+
+    (void)state;
+    attn__add_index(&v, 0, 0, 0, 0, 3);
+    CHECK(n == INT32_MAX - 1);
+    attn__add_index(&v, 0, 0, 0, 0, 3);
+    CHECK(n == INT32_MAX);
+    attn__add_index(&v, 0, 0, 0, 0, INT64_C(1) << 40);
+    CHECK(n == INT32_MAX);
 }
 
 /* Rollout: the mass of keys becomes the weight of queries one layer below. */
@@ -283,6 +401,92 @@ static void decode_equals_forward(void **state)
         attn_cache_destroy(cache);
         arena_reset(&b.memory);
     }
+}
+
+/* What a request over two sequences asks of one of them that holds `keys` keys, in memory of its
+ * own. */
+static void request_of_one(stats_request *to, const stats_request *from, arena *a, int64_t s,
+                           int64_t columns, int64_t keys)
+{
+    attn_view *inputs[] = {&to->ask.key_class, &to->ask.query_weight};
+
+    *to = *from;
+    to->ask.rows = to->rows;
+    to->ask.distance_edges = to->edges;
+    for (int i = 0; i < STATS_VIEWS; i++) {
+        attn_view *v = stats_view(&to->ask, i);
+
+        if (v->data)
+            *v = view_plain(a, v->type, 1, v->size[1], v->size[2],
+                            v->size[3] == columns ? keys : v->size[3]);
+    }
+    for (int i = 0; i < 2; i++) {
+        if (inputs[i]->size[0] > 1)
+            *inputs[i] = view_part(inputs[i], 0, s, 1);
+        if (inputs[i]->size[3] == columns)
+            *inputs[i] = view_part(inputs[i], 3, 0, keys);
+    }
+}
+
+/* Two sequences in rings, one of them full: each as attn_forward has its keys by themselves,
+ * numbered from the oldest that is held. */
+static void decode_of_rings(void **state)
+{
+    static const int64_t lengths[] = {701, 150};
+    const attn_ctx *ctx = ctx_for(test_set(state), 2);
+    const int64_t capacity = 320, tq = 3;
+    attn_cache_options o = ATTN_CACHE_OPTIONS_INIT;
+    attn_view keys[2], values[2];
+    stats_request all, one;
+    attn_forward_args a;
+    attn_error err = {0};
+    attn_cache *cache;
+    bed b;
+
+    bed_make(&b, 4, 2, tq, capacity);
+    b.a.q = view_plain(&b.memory, ATTN_F32, 2, 4, tq, 24);
+    b.a.out = (attn_view){0};
+    view_uniform(&b.a.q, &b.r, -2, 2);
+    stats_draw(&all, &b.memory, &b.r, &b.a, 2, tq, capacity, 100, 0);
+    stats_spoil(&all);
+    o.kind = ATTN_CACHE_RING;
+    o.batch = o.heads = 2;
+    o.dk = o.dv = 24;
+    o.capacity = capacity;
+    CHECK(attn_cache_create(ctx, &o, &cache, &err) == ATTN_OK);
+    for (int64_t s = 0; s < 2; s++) {
+        keys[s] = bed_view(&b, ATTN_F32, 2, lengths[s], 24);
+        values[s] = bed_view(&b, ATTN_F32, 2, lengths[s], 24);
+        view_uniform(&keys[s], &b.r, -2, 2);
+        view_fill(&values[s], 1);
+        CHECK(attn_cache_append(cache, s, &keys[s], &values[s], &err) == ATTN_OK);
+    }
+    a = b.a;
+    a.k = a.v = (attn_view){0};
+    a.stats = &all.ask;
+    b.m.q_offset = 0;
+    CHECK_MSG(attn_decode(ctx, cache, &a, &err) == ATTN_OK, "%s", err.text);
+    for (int64_t s = 0; s < 2; s++) {
+        int64_t held = lengths[s] < capacity ? lengths[s] : capacity;
+
+        a.q = view_part(&b.a.q, 0, s, 1);
+        a.k = view_part(&keys[s], 2, lengths[s] - held, held);
+        request_of_one(&one, &all, &b.memory, s, capacity, held);
+        b.m.k_offset = lengths[s] - held;
+        b.m.q_offset = lengths[s] - tq;
+        a.stats = &one.ask;
+        CHECK_MSG(attn_forward(ctx, &a, &err) == ATTN_OK, "%s", err.text);
+        for (int i = 0; i < STATS_VIEWS; i++) {
+            attn_view got = view_part(stats_view(&all.ask, i), 0, s, 1);
+            attn_view *want = stats_view(&one.ask, i);
+
+            if (got.size[3] == capacity)
+                got = view_part(&got, 3, 0, held);
+            CHECK_MSG(view_same_bits(&got, want), "output %d of sequence %d", i, (int)s);
+        }
+    }
+    attn_cache_destroy(cache);
+    arena_reset(&b.memory);
 }
 
 /* No rows, no keys: sums are zero, parts of maps are masked. */
@@ -433,6 +637,8 @@ FAULT(half_weight, b->s.query_weight = bed_view(b, ATTN_F16, 2, 20, 1))
 FAULT(short_weight, b->s.query_weight = bed_view(b, ATTN_F32, 2, 7, 1))
 FAULT(edges_missing, b->s.distance_mass = bed_view(b, ATTN_F32, 2, 1, 2))
 FAULT(edges_repeat, edges_missing(b); b->s.distance_edges = bad_edges)
+FAULT(many_keys, b->a.k.size[2] = b->a.v.size[2] = (int64_t)1 << 33;
+      b->a.k.stride[2] = b->a.v.stride[2] = 0; b->s.peak_key = bed_view(b, ATTN_I32, 2, 20, 1))
 FAULT(map_sizes, b->s.map_sum = bed_view(b, ATTN_F32, 2, 3, 4);
       b->s.map_max = bed_view(b, ATTN_F32, 2, 4, 4))
 FAULT(map_empty, b->s.map_max = bed_view(b, ATTN_F32, 2, 0, 4))
@@ -494,6 +700,7 @@ static void errors(void **state)
         {"query_weight", SHAPE, short_weight},
         {"distance_edges", ARGUMENT, edges_missing},
         {"distance_edges", ARGUMENT, edges_repeat},
+        {"peak_key", ARGUMENT, many_keys},
         {"map_", SHAPE, map_sizes},
         {"map_max", SHAPE, map_empty},
         {"map_max", SHAPE, map_huge},
@@ -548,9 +755,14 @@ int main(int argc, char **argv)
         {"sums agree", sums_agree, 1},
         {"rows agree with weights", rows_agree_with_weights, 1},
         {"ties and empty rows", ties_and_empty_rows, 1},
+        {"wide rows", wide_rows, 1},
+        {"broken rows show", broken_rows_show, 1},
+        {"chains of f64", chains_of_f64, 1},
+        {"counts stay at the largest", counts_stay_at_the_largest, 0},
         {"rollout", rollout, 1},
         {"bits stay", bits_stay, 1},
         {"decode equals forward", decode_equals_forward, 1},
+        {"decode of rings", decode_of_rings, 1},
         {"nothing to see", nothing_to_see, 1},
         {"memory is bounded", memory_is_bounded, 0},
         {"progress counts both sweeps", progress_counts_both_sweeps, 0},
