@@ -39,10 +39,11 @@ static const cli_option translate_options[TRANSLATE_OPTIONS] = {
                         0, 0},
     [TRANSLATE_PREFIX] = {NULL, "prefix", 0, CLI_TEXT, "TEXT", "every translation begins with it",
                           0, 0},
-    [TRANSLATE_SCORE] = {NULL, "score", 0, CLI_TEXT, "FILE",
-                         "translate nothing: the log-probability (natural) of each line of FILE as "
-                         "the translation of the same line of the input",
-                         0, 0},
+    [TRANSLATE_SCORE] =
+        {NULL, "score", 0, CLI_TEXT, "FILE",
+         "translate nothing: the log-probability (natural) of each line of FILE as "
+         "the translation of the same line of the input; --align and --show are of it",
+         0, 0},
     [TRANSLATE_BATCH] = {NULL, "batch", 0, CLI_INTEGER, "N",
                          "tokens of hypotheses kept at a time (default 32768): less memory or more "
                          "speed, the same output",
@@ -235,7 +236,7 @@ static int translate_window(window *w, uint64_t first)
 /* --- Scoring -------------------------------------------------------------------------------- */
 
 /* Lines from..to of a window as one batch, and their scores printed. */
-static int score_lines(window *w, const translation *given, size_t from, size_t to, uint64_t first)
+static int score_lines(window *w, translation *given, size_t from, size_t to, uint64_t first)
 {
     translate_job *job = w->job;
     attn_batch batch = ATTN_BATCH_INIT;
@@ -262,10 +263,12 @@ static int score_lines(window *w, const translation *given, size_t from, size_t 
     if (attn_generate_score(job->s.generator, &args, &err) != ATTN_OK)
         return failed_window(&part, first + from, &err);
     for (size_t i = 0; i < part.count && code == CLI_OK; i++) {
-        translation t = given[from + i];
-        t.of_ids = args.of_tokens + starts[i];
-        t.score = t.log_probability = args.sums[i];
-        code = translate_put_score(job, &part.lines[i], first + from + i, &t);
+        translation *t = &given[from + i];
+        t->of_ids = args.of_tokens + starts[i];
+        t->score = t->log_probability = args.sums[i];
+        part.lines[i].best = t;
+        part.lines[i].best_count = 1;
+        code = translate_put(job, &part.lines[i], first + from + i);
     }
     return code;
 }
@@ -388,10 +391,9 @@ static int translate_all(translate_job *job)
 
 static int check(const cli_value *o, size_t operands)
 {
-    static const int searching[] = {
-        TRANSLATE_BEAM,   TRANSLATE_N_BEST,      TRANSLATE_PENALTY,
-        TRANSLATE_ALPHA,  TRANSLATE_END_COUNTED, TRANSLATE_STOP,
-        TRANSLATE_PREFIX, TRANSLATE_ALIGN,       TRANSLATE_SPEAKER + SPEAKER_SHOW};
+    static const int searching[] = {TRANSLATE_BEAM,  TRANSLATE_N_BEST,      TRANSLATE_PENALTY,
+                                    TRANSLATE_ALPHA, TRANSLATE_END_COUNTED, TRANSLATE_STOP,
+                                    TRANSLATE_PREFIX};
     const cli_value *s = o + TRANSLATE_SPEAKER;
     int64_t beam = o[TRANSLATE_BEAM].given ? o[TRANSLATE_BEAM].integer : 4;
 

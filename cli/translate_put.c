@@ -124,6 +124,10 @@ static void put_best(translate_job *job, const translate_line *line, uint64_t nu
 {
     size_t size;
 
+    if (job->o[TRANSLATE_SCORE].given) {
+        fprintf(job->out.file, "%.4f", line->best[0].log_probability);
+        return;
+    }
     if (!job->o[TRANSLATE_N_BEST].given) {
         const char *text = line->best_count ? text_of(job, &line->best[0], &size) : "";
         put_text(job, text, line->best_count ? size : 0);
@@ -270,22 +274,4 @@ int translate_put(translate_job *job, const translate_line *line, uint64_t numbe
     code = draw(job, line, number);
     cli_release(mark);
     return code;
-}
-
-int translate_put_score(translate_job *job, const translate_line *line, uint64_t number,
-                        const translation *given)
-{
-    size_t mark = cli_mark();
-
-    if (job->s.o[SPEAKER_JSON].given) {
-        json_t *json = line_json(line, number), *scored = hypothesis_json(job, given);
-        json_object_update(json, scored);
-        json_decref(scored);
-        put_json(job, json);
-    } else {
-        fprintf(job->out.file, "%.4f", given->log_probability);
-    }
-    fputc('\n', job->out.file);
-    cli_release(mark);
-    return CLI_OK;
 }

@@ -29,6 +29,9 @@ echo "--- alignments"
 attn translate -m model in.txt --align - | head -n 2
 attn translate -m model in.txt --align pairs.txt --align-weights --heads 1.0 -o /dev/null && sed 's/:\(...\)[^ ]*/:\1/g' pairs.txt
 attn translate -m model in.txt --align pairs.txt --align-least 0.3 --by piece -o /dev/null && head -n 1 pairs.txt
+attn translate -m model in.txt --score given.txt --align - | sed -n '1,2p;4p' | cut -f 2
+attn translate -m model in.txt --align - | head -n 1 | cut -f 2
+attn translate -m model in.txt --score given.txt --show map.svg --line 3 --heads 0.0 -o /dev/null && grep -c 'das Haus hat den Hund' map.svg
 echo "--- JSON"
 attn translate -m model in.txt --json --align - | sed -n 2,3p | perl -pe 's/(\d\.\d)\d+/$1/g'
 attn translate -m model in.txt --json --n-best 2 | grep -c '"best": \['
@@ -64,7 +67,7 @@ try attn translate -m model missing.txt
 try attn translate -m model in.txt -o no/folder/x
 try attn translate -m model in.txt hard.txt
 try attn translate -m model in.txt --n-best 5
-try attn translate -m model in.txt --score given.txt --align -
+try attn translate -m model in.txt --score given.txt --n-best 2
 try attn translate -m model in.txt --score hard.txt
 try attn translate -m model in.txt --heads 2
 try attn translate -m model in.txt --heads 0.7
