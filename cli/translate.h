@@ -58,8 +58,8 @@ typedef struct translate_job {
     cli_progress progress;
 } translate_job;
 
-/* Prints line `number` (from 1) or its score, its alignment and its picture. 0 or an exit code after
- * a message. */
+/* Prints line `number` (from 1) or its score, its alignment and its picture. 0 or an exit code
+ * after a message. */
 int translate_put(translate_job *job, const translate_line *line, uint64_t number);
 
 #endif
