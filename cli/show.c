@@ -15,12 +15,12 @@ const cli_option show_options[SHOW_OPTIONS] = {
                      "this format, whatever the ending", 0, 0},
     [SHOW_KIND] = {NULL, "kind", 0, CLI_CHOICE, "map|grid|lines|overlay|entropy|distance",
                    "one head as a heat map; all as thumbnails; lines between tokens; patches over "
-                   "--image; of queries and keys also curves of the entropy (by layer, or along "
-                   "the queries) and of the weight by distance. Default: map for one head, else "
+                   "--image; curves of the entropy (by layer, or along the queries) and of the "
+                   "weight by distance. Default: map for one head, else "
                    "grid",
                    0, 0},
     [SHOW_STATS] = {NULL, "stats", 0, CLI_TEXT, "FILE",
-                    "of queries and keys: every query's entropy, peak and its key, mean distance, "
+                    "every query's entropy, peak and its key, mean distance, "
                     "weight of the first and of the previous key; in .json also the weight that "
                     "each key receives and the means of each head. .json or .csv",
                     0, 0},
@@ -162,6 +162,10 @@ static int show(show_job *job, char **paths, size_t count)
     const attn_tensor *tensor;
     int code;
 
+    job->stats = (attn_stats)ATTN_STATS_INIT;
+    if ((o[SHOW_OUT].given && (code = cli_check_folder(o[SHOW_OUT].text)) != 0) ||
+        (o[SHOW_STATS].given && (code = cli_check_folder(o[SHOW_STATS].text)) != 0))
+        return code;
     if (!cli_open(paths[0]))
         return CLI_FAILED;
     if (show_is_call(job, paths, count)) {
@@ -214,7 +218,7 @@ const cli_command cli_show_command = {
     .name = "show",
     .title = "attn show",
     .summary = "draw attention: PNG, SVG, HTML, terminal; statistics",
-    .usage = "attn show WEIGHTS [-o PICTURE] [options]\n"
+    .usage = "attn show WEIGHTS [-o PICTURE] [--stats FILE] [options]\n"
              "attn show QK.npz [-o PICTURE] [--stats FILE] [options]\n"
              "attn show Q.npy K.npy [-o PICTURE] [--stats FILE] [options]",
     .about =

@@ -71,16 +71,21 @@ int show_selection(show_job *job);
 int show_weights(show_job *job, const char *path, const attn_tensor *tensor);
 int show_call(show_job *job, char **paths, size_t count);
 
+/* Room in job->stats for what files and curves tell of b layers of h heads of the rows of args.q;
+ * and these numbers from weights, which fail where one is negative or not finite. */
+int show_ask_stats(show_job *job, int64_t b, int64_t h);
+int show_sums(show_job *job, const attn_tensor *tensor, const attn_view *all);
+
 /* Whether files hold queries and keys, not weights. */
 int show_is_call(const show_job *job, char **paths, size_t count);
 
 /* Rows of one of the sequences shown (a layer, or a segment) in a statistic laid out as lse. */
 attn_view show_rows_of(const show_job *job, const attn_view *view, int64_t b, int64_t h);
 
-/* Curves of what show_call found out. */
+/* Curves of what show_call or show_sums found out. */
 int show_curves(show_job *job);
 
-/* Writes the statistics of show_call: .json or .csv; and whether they can be. */
+/* Writes their statistics: .json or .csv; and whether they can be. */
 int show_check_stats(const show_job *job);
 int show_write_stats(const show_job *job);
 

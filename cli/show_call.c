@@ -243,30 +243,12 @@ static int ask_distances(show_job *job, int64_t b, int64_t h)
     return s->distance_mass.data ? CLI_OK : CLI_FAILED;
 }
 
-/* Everything that will be drawn or written, and nothing else. */
-static int ask(show_job *job)
+int show_ask_stats(show_job *job, int64_t b, int64_t h)
 {
-    const cli_value *o = job->o;
     attn_stats *s = &job->stats;
-    int64_t b = job->call.mask.segments ? job->call.sequences : job->call.args.q.size[0];
-    int64_t h = job->call.args.q.size[1];
-    int stats = o[SHOW_STATS].given, curves = job->kind >= SHOW_ENTROPY, code = CLI_OK;
+    int stats = job->o[SHOW_STATS].given, curves = job->kind >= SHOW_ENTROPY, code = CLI_OK;
 
-    if (!curves)
-        code = ask_map(job, b, h);
-    if (!code && job->f.drop_keys > 0 && job->f.query_block * job->f.key_block > 1)
-        return cli_usage("--drop-keys: this map is pooled; more --cells, or a part (--queries, "
-                         "--keys), leave single weights");
-    if (!code && !curves && job->f.query_block * job->f.key_block > 1) {
-        code = take_rows(job, &s->top_weight, ATTN_F32, TOP);
-        if (!code)
-            code = take_rows(job, &s->top_key, ATTN_I32, TOP);
-        if (!code && s->row_count > 0) {
-            s->row_weights = take_view(ATTN_F32, b, h, s->row_count, job->all[3]);
-            code = s->row_weights.data ? CLI_OK : CLI_FAILED;
-        }
-    }
-    if (!code && (stats || job->kind == SHOW_ENTROPY))
+    if (stats || job->kind == SHOW_ENTROPY)
         code = take_rows(job, &s->entropy, ATTN_F32, 1);
     if (!code && (stats || curves))
         code = take_rows(job, &s->peak_key, ATTN_I64, 1);
@@ -282,8 +264,33 @@ static int ask(show_job *job)
     }
     if (!code && (stats || job->kind == SHOW_DISTANCE))
         code = ask_distances(job, b, h);
-    job->call.args.stats = s;
     return code;
+}
+
+/* Everything that will be drawn or written, and nothing else. */
+static int ask(show_job *job)
+{
+    attn_stats *s = &job->stats;
+    int64_t b = job->call.mask.segments ? job->call.sequences : job->call.args.q.size[0];
+    int64_t h = job->call.args.q.size[1];
+    int curves = job->kind >= SHOW_ENTROPY, code = CLI_OK;
+
+    if (!curves)
+        code = ask_map(job, b, h);
+    if (!code && job->f.drop_keys > 0 && job->f.query_block * job->f.key_block > 1)
+        return cli_usage("--drop-keys: this map is pooled; more --cells, or a part (--queries, "
+                         "--keys), leave single weights");
+    if (!code && !curves && job->f.query_block * job->f.key_block > 1) {
+        code = take_rows(job, &s->top_weight, ATTN_F32, TOP);
+        if (!code)
+            code = take_rows(job, &s->top_key, ATTN_I32, TOP);
+        if (!code && s->row_count > 0) {
+            s->row_weights = take_view(ATTN_F32, b, h, s->row_count, job->all[3]);
+            code = s->row_weights.data ? CLI_OK : CLI_FAILED;
+        }
+    }
+    job->call.args.stats = s;
+    return code ? code : show_ask_stats(job, b, h);
 }
 
 static int compute(show_job *job)
@@ -378,13 +385,8 @@ static void make_panels(show_job *job)
 
 int show_call(show_job *job, char **paths, size_t count)
 {
-    const char *out = job->o[SHOW_OUT].text, *stats = job->o[SHOW_STATS].text;
     int code;
 
-    job->stats = (attn_stats)ATTN_STATS_INIT;
-    if ((out && (code = cli_check_folder(out)) != 0) ||
-        (stats && (code = cli_check_folder(stats)) != 0))
-        return code;
     if ((code = read_inputs(job, paths, count)) != 0 || (code = select_parts(job)) != 0 ||
         (code = ask(job)) != 0 || (code = compute(job)) != 0)
         return code;

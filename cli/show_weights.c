@@ -156,7 +156,7 @@ static attn_view causal(const show_job *job)
 static int refuse_call_options(const show_job *job)
 {
     static const int allowed[] = {SHOW_CALL + CALL_CAUSAL, SHOW_CALL + CALL_QUIET};
-    static const int call_only[] = {SHOW_STATS, SHOW_ROWS, SHOW_CELLS};
+    static const int call_only[] = {SHOW_ROWS, SHOW_CELLS};
 
     for (int i = SHOW_CALL; i < SHOW_OPTIONS; i++)
         if (job->o[i].given && i != allowed[0] && i != allowed[1])
@@ -166,9 +166,6 @@ static int refuse_call_options(const show_job *job)
         if (job->o[call_only[i]].given)
             return cli_usage("--%s is for queries and keys; this file holds weights",
                              show_options[call_only[i]].name);
-    if (job->kind >= SHOW_ENTROPY)
-        return cli_usage("--kind entropy and distance are for queries and keys; this file holds "
-                         "weights");
     return CLI_OK;
 }
 
@@ -188,6 +185,9 @@ int show_weights(show_job *job, const char *path, const attn_tensor *tensor)
         return cli_failed(path, status, &err);
     memcpy(job->all, all.size, sizeof job->all);
     if ((code = show_selection(job)) != CLI_OK)
+        return code;
+    if ((job->o[SHOW_STATS].given || job->kind >= SHOW_ENTROPY) &&
+        (code = show_sums(job, tensor, &all)) != CLI_OK)
         return code;
     if (job->o[SHOW_CALL + CALL_CAUSAL].given)
         allowed = causal(job);

@@ -63,12 +63,25 @@ attn run Q.npy K.npy K.npy -o O.npz --weights W2.npz --causal --quiet
 attn show W2.npz --head 1 --causal --title "head 1"
 attn show Q.npy K.npy --causal --stats stats.csv && cat stats.csv
 attn show Q.npy K.npy --head 1 --window 1,0 --stats stats.json && cat stats.json
+echo "--- the same from weights, but for rounding"
+attn show W2.npz --causal --stats weights.csv && perl -e '
+    my @a = split /[\n,]/, `cat stats.csv`; my @b = split /[\n,]/, `cat weights.csv`; my $n = 0;
+    for (0 .. $#a) { $n++ if $a[$_] ne $b[$_] && !(abs($a[$_] - $b[$_]) < 1e-6) } print scalar(@b), " numbers, $n differ\n"'
+attn show Q.npy K.npy --causal --stats stats.json && attn show W2.npz --causal --stats weights.json && perl -e '
+    my @a = `cat stats.json` =~ /-?[0-9.]+(?:e-?\d+)?/g; my @b = `cat weights.json` =~ /-?[0-9.]+(?:e-?\d+)?/g; my $n = 0;
+    for (0 .. $#a) { $n++ unless abs($a[$_] - $b[$_]) < 1e-6 } print scalar(@a) - scalar(@b), " more numbers, $n differ\n"'
+array P.npy f4 "3, 3" 0 0 0 0.25 0.25 0.25 0 0 1
+attn show P.npy --stats p.csv && cat p.csv
+attn show P.npy --queries 1:3 --kind entropy --title entropy --width 60 | sed 's/ *$//'
+attn show W2.npz --kind distance -o distance.svg && grep -c '<path\|<polyline' distance.svg
+array N.npy f4 "2, 2" 1 0 0.5 -1
+fails show N.npy --stats n.csv
 attn show Q.npy K.npy --kind distance --title distance -o distance.svg && grep -c '<path\|<polyline' distance.svg
 attn show Q.npy K.npy --kind entropy -o entropy.svg && grep -c entropy entropy.svg
 echo "--- mistakes with them"
 fails show Q.npy none.npy
 fails show Q.npy W.npy
-fails show W.npy --stats x.json
+fails show W.npy --rows 1
 fails show Q.npy K.npy --stats x.txt
 fails show Q.npy K.npy --rows 1,0 -o x.html --cells 2
 fails show Q.npy K.npy --rows 4 -o x.html
