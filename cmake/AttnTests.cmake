@@ -82,9 +82,11 @@ if(ATTN_TESTS AND ATTN_VIZ AND ATTN_BROWSER AND ATTN_PYTHON AND NOT ATTN_SANITIZ
     set_tests_properties(browser_viz PROPERTIES TIMEOUT ${ATTN_TEST_TIMEOUT} RUN_SERIAL TRUE)
 endif()
 
-# The functions that make the corpus of models/en-de.
+# The functions that make the corpus of models/en-de and that judge its attention.
 if(ATTN_TESTS AND ATTN_PYTHON AND NOT ATTN_SANITIZE)
     add_test(NAME corpus_functions COMMAND ${ATTN_PYTHON} tests/corpus/functions.py
+             WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+    add_test(NAME alignment_figures COMMAND ${ATTN_PYTHON} tests/alignment/figures.py
              WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
 endif()
 
