@@ -8,7 +8,7 @@
 /* Configurations of models that generate: those of nn_step.h with an encoder and without, and every
  * start. */
 attn_model_config generation_config(int variant);
-enum { GENERATION_VARIANTS = 48 };
+enum { GENERATION_VARIANTS = 56 };
 
 /* A source and the beginning of its output. */
 typedef struct sequence {

@@ -22,6 +22,17 @@ static int64_t draw_starts(rng *r, int64_t *starts, int64_t segments, int64_t lo
     return starts[segments];
 }
 
+/* Types of source tokens; those of targets are all 0, by no list. */
+static void draw_types(step *s, rng *r, int64_t types, int64_t n)
+{
+    if (types == 0)
+        return;
+    s->types = arena_get(&s->memory, (size_t)n * sizeof *s->types);
+    for (int64_t i = 0; i < n; i++)
+        s->types[i] = (int32_t)rng_int(r, 0, types - 1);
+    s->batch.source_types = s->types;
+}
+
 void step_init(step *s, attn_model *model, rng *r, int64_t segments, int64_t longest)
 {
     const attn_model_config *c = attn_model_get_config(model);
@@ -41,6 +52,7 @@ void step_init(step *s, attn_model *model, rng *r, int64_t segments, int64_t lon
         s->source[i] = (int32_t)rng_int(r, 0, rows ? rows - 1 : 0);
     for (int64_t i = 0; i < targets; i++)
         s->target[i] = (int32_t)rng_int(r, 0, c->vocabulary - 1);
+    draw_types(s, r, c->token_types, sources);
     s->batch.segments = s->limits.segments = segments;
     s->batch.source = s->source;
     s->batch.target = s->target;
@@ -150,5 +162,8 @@ attn_model_config step_config(int variant)
         c.qk_temperature = 0;
         c.dropout_attention = c.softcap = 0;
     }
+    if (variant >= 24)
+        c.score = ATTN_SCORE_GATE;
+    c.token_types = variant % 5 == 4 ? 3 : 0;
     return c;
 }

@@ -14,6 +14,7 @@ typedef struct step {
     attn_batch_limits limits;
     attn_pass pass;
     int32_t *source, *target;
+    int32_t *types; /* of source tokens, if the model has any */
     int64_t source_starts[STEP_SEGMENTS + 1], target_starts[STEP_SEGMENTS + 1];
     void *dhidden; /* as many elements as hidden, or NULL */
     void *gradients;
@@ -35,9 +36,9 @@ void step_end(step *s);
 double step_get(const attn_view *v, int64_t i);
 void step_put(const attn_view *v, int64_t i, double x);
 
-/* A small configuration that uses what `variant` picks: norms, positions, widths, gates, dropout.
- */
+/* A small configuration that uses what `variant` picks: norms, positions, widths, scores, types,
+ * dropout. */
 attn_model_config step_config(int variant);
-enum { STEP_VARIANTS = 24 };
+enum { STEP_VARIANTS = 28 };
 
 #endif

@@ -141,6 +141,12 @@ static void lists(void **state)
     c.qk_temperature = 0;
     c.score = ATTN_SCORE_ADDITIVE;
     check_list(&c);
+    for (int i = 0; i < 12; i++) {
+        c = small(i);
+        c.score = ATTN_SCORE_GATE;
+        c.token_types = i % 3;
+        check_list(&c);
+    }
 }
 
 static double get(const attn_view *v, int64_t i)
@@ -200,6 +206,8 @@ static void wrong_configurations(void **state)
     WRONG(c.tie_embeddings = 1; c.source_vocabulary = 9, "tie_embeddings");
     WRONG(c.start = ATTN_START_TOKEN; c.start_token = 37, "start_token");
     WRONG(c.score = ATTN_SCORE_ADDITIVE; c.softcap = 3, "score");
+    WRONG(c.score = (attn_score)3, "score");
+    WRONG(c.token_types = -1, "token_types");
 #undef WRONG
     CHECK(attn_model_create(NULL, NULL, 1, &m, NULL) == ATTN_E_ARGUMENT);
     CHECK(attn_model_create(ctx_for(ATTN_SET_AUTO, 1), NULL, 1, &m, NULL) == ATTN_E_ARGUMENT);

@@ -113,6 +113,7 @@ static void micro_batches(void **state)
             if (part) {
                 s.batch.source += source;
                 s.batch.target += target;
+                s.batch.source_types = s.types ? s.types + source : NULL;
                 for (int k = 0; k <= 2; k++) {
                     s.source_starts[k] = s.source_starts[k + 2] - source;
                     s.target_starts[k] = s.target_starts[k + 2] - target;
@@ -223,6 +224,7 @@ static void batch_mates(void **state)
 
             step_init(&alone, m, &r, 1, 17);
             alone.batch.source = s.source + s.source_starts[k];
+            alone.batch.source_types = s.types ? s.types + s.source_starts[k] : NULL;
             alone.batch.target = s.target + s.target_starts[k];
             alone.batch.first_segment = k;
             alone.source_starts[1] = s.source_starts[k + 1] - s.source_starts[k];
@@ -335,14 +337,19 @@ static void check_weights(const step *s, const attn_look *l, int variant)
             }
 }
 
-static int64_t longest_of(const int64_t *starts)
+static int64_t longest_within(const int64_t *starts, int segments)
 {
     int64_t longest = 0;
 
-    for (int i = 0; i < STEP_SEGMENTS; i++)
+    for (int i = 0; i < segments; i++)
         if (starts[i + 1] - starts[i] > longest)
             longest = starts[i + 1] - starts[i];
     return longest;
+}
+
+static int64_t longest_of(const int64_t *starts)
+{
+    return longest_within(starts, STEP_SEGMENTS);
 }
 
 /* Every attention layer shown, without moving a bit of what comes out. */
@@ -435,6 +442,85 @@ static void statistics(void **state)
         step_end(&s);
         attn_model_destroy(m);
     }
+}
+
+/* --- Gates and types ------------------------------------------------------------------------ */
+
+static double weight(const attn_model *m, const char *name, int64_t i)
+{
+    attn_view v = attn_param_view(m, attn_model_find_param(m, name), attn_model_weights(m));
+
+    return step_get(&v, i);
+}
+
+/* z of a key: scale * score . (x Wk^T + bk), x the embedding and the row of its type. */
+static double gate_of(const step *s, int64_t row, int64_t head)
+{
+    const attn_model_config *c = attn_model_get_config(s->model);
+    double z = 0;
+
+    for (int64_t i = head * c->dk; i < (head + 1) * c->dk; i++) {
+        double k = weight(s->model, "encoder.layers.0.self.k.bias", i);
+
+        for (int64_t j = 0; j < c->d; j++) {
+            double x = weight(s->model, "embedding.weight", s->source[row] * c->d + j);
+
+            x = x * sqrt((double)c->d) +
+                weight(s->model, "encoder.types.weight", s->types[row] * c->d + j);
+            k += x * weight(s->model, "encoder.layers.0.self.k.weight", i * c->d + j);
+        }
+        z += k * weight(s->model, "encoder.layers.0.self.score.weight", i);
+    }
+    return z / sqrt((double)c->dk);
+}
+
+/* The first layer's weights: softmax over a sequence of a function of the key alone. */
+static void gates_by_formula(void **state)
+{
+    rng r = rng_make(test_seed(), test_index(state));
+    attn_model_config c = ATTN_MODEL_CONFIG_INIT;
+    attn_look look = {0};
+    attn_model *m;
+    step s;
+
+    c.type = ATTN_F64;
+    c.stack = ATTN_STACK_ENCODER;
+    c.vocabulary = 19;
+    c.encoder_layers = 1;
+    c.d = 6;
+    c.heads = 2;
+    c.biases = ATTN_BIAS_ALL;
+    c.positions = ATTN_POSITIONS_NONE;
+    c.score = ATTN_SCORE_GATE;
+    c.token_types = 3;
+    m = step_model(&c, 1, 4);
+    CHECK(!attn_model_find_param(m, "encoder.layers.0.self.q.weight"));
+    step_init(&s, m, &r, 4, 7);
+    look.weights = view_new(&s.memory, &r, ATTN_F64, 4, 2, 7, 7, LAYOUT_BHSD);
+    look.weights.size[2] = look.weights.size[3] = longest_within(s.source_starts, 4);
+    s.pass.looks = &look;
+    s.pass.look_count = 1;
+    step_forward(&s, 0, 0);
+    for (int64_t b = 0; b < 4; b++)
+        for (int64_t h = 0; h < 2; h++) {
+            int64_t first = s.source_starts[b], n = s.source_starts[b + 1] - first;
+            double sum = 0;
+
+            for (int64_t j = 0; j < n; j++)
+                sum += exp(gate_of(&s, first + j, h));
+            for (int64_t i = 0; i < n; i++)
+                for (int64_t j = 0; j < n; j++)
+                    CHECK(fabs(view_get(&look.weights, b, h, i, j) -
+                               exp(gate_of(&s, first + j, h)) / sum) < 1e-12);
+        }
+    s.types[0] = 3;
+    {
+        attn_error err = {0};
+        CHECK(attn_model_forward(m, &s.pass, &err) == ATTN_E_ARGUMENT);
+        CHECK_MSG(strncmp(err.text, "source_types[0]: 3", 18) == 0, "%s", err.text);
+    }
+    step_end(&s);
+    attn_model_destroy(m);
 }
 
 /* --- Errors, memory ------------------------------------------------------------------------- */
@@ -677,6 +763,7 @@ int main(int argc, char **argv)
         {"dropout is there", dropout_is_there, 0},
         {"looks", looks, 0},
         {"statistics", statistics, 0},
+        {"gates by formula", gates_by_formula, 0},
         {"wrong calls", wrong_calls, 0},
         {"nothing is allocated", nothing_is_allocated, 0},
         {"rows that want more", rows_that_want_more, 0},

@@ -141,10 +141,10 @@ typedef struct attn_generate_options {
 
 /* Generates for every sequence of the batch, of which there may be any number: they are decoded
  * longest first, as many at a time as the generator takes, and leave as they end. batch->source is
- * what encoders read. batch->target holds what is given of the output, or NULL with target_starts
- * NULL: with an encoder a forced prefix, which counts as part of the hypothesis in its length and
- * score; without an encoder the prompt, which does not. A model without encoder whose start is
- * ATTN_START_NONE needs at least one token of it.
+ * what encoders read; token types are 0, and must not be given. batch->target holds what is given
+ * of the output, or NULL with target_starts NULL: with an encoder a forced prefix, which counts as
+ * part of the hypothesis in its length and score; without an encoder the prompt, which does not. A
+ * model without encoder whose start is ATTN_START_NONE needs at least one token of it.
  *
  * Beam search: of all hypotheses of a source, each followed by each token, the 2 * beam of the
  * largest log-probability are ordered by it, then by hypothesis, then by token. Of these the first

@@ -88,9 +88,11 @@ typedef enum attn_start {
 } attn_start;
 
 typedef enum attn_score {
-    ATTN_SCORE_DOT = 0, /* q . k times the scale */
-    ATTN_SCORE_ADDITIVE /* w . tanh(q + k), w [h, dk] learned, no scale: Bahdanau, with Wq, Wk and
-                         * bq of width dk a head */
+    ATTN_SCORE_DOT = 0,  /* q . k times the scale */
+    ATTN_SCORE_ADDITIVE, /* w . tanh(q + k), w [h, dk] learned, no scale: Bahdanau, with Wq, Wk and
+                          * bq of width dk a head */
+    ATTN_SCORE_GATE      /* w . k times the scale: gating. Every row has the same query, which is
+                     * learned; there is no Wq, and rows differ in what they may see alone */
 } attn_score;
 
 /* Draws of attn_model_create. Biases begin at 0, norms' weights at 1. */
@@ -159,6 +161,10 @@ typedef struct attn_model_config {
 
     attn_init init;
     double init_std; /* 0.02 */
+
+    int64_t
+        token_types; /* > 0: each stack has a table of so many rows, one of which is added to each
+                          * embedding (not scaled): attn_batch says which */
 } attn_model_config;
 #define ATTN_MODEL_CONFIG_INIT ATTN_INIT(attn_model_config)
 
@@ -491,6 +497,9 @@ typedef struct attn_batch {
     /* The number of sequence 0 in what the batch is a part of. Dropout depends on the numbers of
      * sequences, so that micro-batches and ranks drop what one large batch would. */
     int64_t first_segment;
+    /* Types of rows, if there are token_types: as many as there are ids (a decoder's shift does not
+     * move them). NULL: 0 for all. */
+    const int32_t *source_types, *target_types;
 } attn_batch;
 #define ATTN_BATCH_INIT ATTN_INIT(attn_batch)
 

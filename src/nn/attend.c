@@ -5,6 +5,8 @@
 
 #include "src/base/error.h"
 
+#include <string.h>
+
 typedef struct sublayer {
     const attn__run *r;
     const attn__side *side, *keys; /* keys: side itself, or the encoder's */
@@ -189,7 +191,7 @@ static attn_status call_forward(const sublayer *u, attn_error *err)
     attn_mask m;
     attn_plan plan = ATTN_PLAN_INIT;
 
-    if (u->a->score >= 0) {
+    if (u->r->model->config.score == ATTN_SCORE_ADDITIVE) {
         attn__additive_call a = additive_call(u);
         attn__additive_forward(&a);
         if (look)
@@ -220,7 +222,7 @@ static attn_status call_backward(const sublayer *u, attn_error *err)
     attn_backward_args b = ATTN_BACKWARD_ARGS_INIT;
     attn_plan plan = ATTN_PLAN_INIT;
 
-    if (u->a->score >= 0) {
+    if (c->score == ATTN_SCORE_ADDITIVE) {
         attn__additive_call a = additive_call(u);
         a.dout = grid(r->dout, (ptrdiff_t)(c->heads * c->dv), c->dv);
         a.dq = grid(u->dx.q, u->dx.q_row, c->dk);
@@ -346,6 +348,25 @@ static size_t joined_rows(const sublayer *u)
     return (size_t)u->x.k_row;
 }
 
+/* The queries of a gate: one row for all. */
+static void repeat_query(const sublayer *u, void *q)
+{
+    const attn__run *r = u->r;
+    size_t bytes = (size_t)(r->model->config.heads * r->model->config.dk) * r->unit;
+
+    for (size_t i = 0; i < u->side->rows; i++)
+        memcpy((char *)q + i * bytes, attn__tensor(r, u->a->score, false), bytes);
+}
+
+static attn_status project_queries(const sublayer *u, void *q, attn_error *err)
+{
+    if (u->a->q.weight >= 0)
+        return attn__linear_forward(u->r, u->a->q, 0, u->y, u->side->rows, ATTN_ACT_NONE, NULL, q,
+                                    err);
+    repeat_query(u, q);
+    return ATTN_OK;
+}
+
 static attn_status project(const sublayer *u, attn_error *err)
 {
     const attn__run *r = u->r;
@@ -358,7 +379,7 @@ static attn_status project(const sublayer *u, attn_error *err)
     if (u->joined && !u->cross)
         return attn__linear_forward(r, a->q, joined_rows(u), u->y, rows, ATTN_ACT_NONE, NULL, q,
                                     err);
-    TRY(attn__linear_forward(r, a->q, 0, u->y, rows, ATTN_ACT_NONE, NULL, q, err));
+    TRY(project_queries(u, q, err));
     if (keys_are_kept(u))
         return ATTN_OK;
     if (u->joined)
@@ -419,8 +440,24 @@ attn_status attn__attend_forward(const attn__run *r, const attn__side *side,
     return ATTN_OK;
 }
 
+/* dy = add + dq Wq; a gate's queries are no function of y. */
+static attn_status queries_back(const sublayer *u, const void *add, void *dy, attn_error *err)
+{
+    const attn__run *r = u->r;
+    size_t rows = u->side->rows, n = (size_t)(r->model->config.heads * r->model->config.dk);
+    attn__shape shape = attn__shape_of(r, rows, n);
+    attn__rows dq = attn__dense(u->dx.q, n);
+
+    if (u->a->q.weight >= 0)
+        return attn__linear_backward(r, u->a->q, 0, u->y, u->dx.q, rows, 1, add, dy, err);
+    attn__add_columns(&shape, &dq, attn__tensor(r, u->a->score, true));
+    if (dy != add)
+        memset(dy, 0, rows * (size_t)r->model->config.d * r->unit);
+    return ATTN_OK;
+}
+
 /* dy = add + dq Wq [+ dk Wk + dv Wv]; those of keys and values go to the encoder where it is
- * theirs. dy may be add. */
+ * theirs. dy may be add, and add is dy or NULL. */
 static attn_status project_back(const sublayer *u, const void *add, void *dy, attn_error *err)
 {
     const attn__run *r = u->r;
@@ -430,7 +467,7 @@ static attn_status project_back(const sublayer *u, const void *add, void *dy, at
 
     if (u->joined && !u->cross)
         return attn__linear_backward(r, a->q, joined_rows(u), u->y, u->dx.q, rows, 1, add, dy, err);
-    TRY(attn__linear_backward(r, a->q, 0, u->y, u->dx.q, rows, 1, add, dy, err));
+    TRY(queries_back(u, add, dy, err));
     if (u->joined)
         return attn__linear_backward(r, a->k, joined_rows(u), u->z, u->dx.k, keys, 1, dz, dz, err);
     TRY(attn__linear_backward(r, a->k, 0, u->z, u->dx.k, keys, 1, dz, dz, err));

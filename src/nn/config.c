@@ -99,7 +99,7 @@ static attn_status check_enums(const attn_model_config *c, attn_error *err)
         {(int)c->positions, ATTN_POSITIONS_NONE, "positions"},
         {c->biases, ATTN_BIAS_ALL, "biases"},
         {(int)c->qk_norm, ATTN_QK_LAYER, "qk_norm"},
-        {(int)c->score, ATTN_SCORE_ADDITIVE, "score"},
+        {(int)c->score, ATTN_SCORE_GATE, "score"},
         {(int)c->start, ATTN_START_NONE, "start"},
         {(int)c->init, ATTN_INIT_NORMAL, "init"},
     };
@@ -145,6 +145,7 @@ static attn_status check_sizes(const attn_model_config *c, attn_error *err)
         {c->rotary, attn__is_rotary(c) ? 2 : 0, c->dk, "rotary"},
         {c->t5_buckets, c->positions == ATTN_POSITIONS_T5 ? 4 : 0, 1 << 16, "t5_buckets"},
         {c->t5_max_distance, c->t5_buckets, 1 << 30, "t5_max_distance"},
+        {c->token_types, 0, INT32_MAX, "token_types"},
     };
 
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
@@ -266,16 +267,17 @@ static double attention_count(const attn_model_config *c)
 {
     double keys = (double)(c->heads * c->dk), kv = (double)(c->kv_heads * c->dk);
     double values = (double)(c->kv_heads * c->dv), out = (double)(c->heads * c->dv);
-    double sum = (double)c->d * (keys + kv + values + out);
+    bool gate = c->score == ATTN_SCORE_GATE;
+    double sum = (double)c->d * ((gate ? 0 : keys) + kv + values + out);
 
-    sum += c->biases & ATTN_BIAS_Q ? keys : 0;
+    sum += c->biases & ATTN_BIAS_Q && !gate ? keys : 0;
     sum += c->biases & ATTN_BIAS_K ? kv : 0;
     sum += c->biases & ATTN_BIAS_V ? values : 0;
     sum += c->biases & ATTN_BIAS_OUT ? (double)c->d : 0;
     sum += c->qk_norm == ATTN_QK_RMS ? 2 * (double)c->dk : 0;
     sum += c->qk_norm == ATTN_QK_LAYER ? 4 * (double)c->dk : 0;
     sum += c->qk_temperature ? (double)c->heads : 0;
-    return sum + (c->score == ATTN_SCORE_ADDITIVE ? keys : 0);
+    return sum + (c->score == ATTN_SCORE_DOT ? 0 : keys);
 }
 
 static double ff_count(const attn_model_config *c)
@@ -285,12 +287,13 @@ static double ff_count(const attn_model_config *c)
     return (1 + up) * d * ff + (c->biases & ATTN_BIAS_FF ? up * ff + d : 0);
 }
 
-/* Positions and the norms at both ends of a stack. */
+/* Positions, types and the norms at both ends of a stack. */
 static double ends_count(const attn_model_config *c)
 {
     double sum = 0;
 
     sum += c->positions == ATTN_POSITIONS_LEARNED ? (double)(c->max_positions * c->d) : 0;
+    sum += (double)c->token_types * (double)c->d;
     sum += c->positions == ATTN_POSITIONS_T5 ? (double)(c->t5_buckets * c->heads) : 0;
     sum += c->embedding_norm == ATTN_YES ? norm_count(c) : 0;
     return sum + (c->final_norm == ATTN_YES ? norm_count(c) : 0);

@@ -79,7 +79,7 @@ static attn_status copy_attention(const maker *k, const attn__attention *a, bool
     size_t q = (size_t)(c->heads * c->dk), kv = (size_t)(c->kv_heads * (c->dk + c->dv));
     bool joined = attn__joins(k->model, a, cross);
 
-    if (a->q.weight < 0)
+    if (a->k.weight < 0)
         return ATTN_OK;
     TRY(copy(k, a->q.weight, joined && !cross ? q + kv : 0, 1, err));
     if (!joined || cross)

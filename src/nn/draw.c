@@ -147,6 +147,7 @@ static void draw_half(const attn_model *m, uint64_t seed, const attn__half *h)
         return;
     draw_table(m, seed, h->embedding);
     draw_table(m, seed, h->positions);
+    draw_table(m, seed, h->types);
     draw_table(m, seed, h->relative);
     draw_norm(m, seed, h->embedding_norm);
     draw_norm(m, seed, h->final_norm);
@@ -155,7 +156,7 @@ static void draw_half(const attn_model *m, uint64_t seed, const attn__half *h)
 
         draw_attention(m, seed, &b->self);
         draw_norm(m, seed, b->self_norm);
-        if (b->cross.q.weight >= 0) {
+        if (b->cross.k.weight >= 0) {
             draw_attention(m, seed, &b->cross);
             draw_norm(m, seed, b->cross_norm);
         }

@@ -133,6 +133,9 @@ attn_status attn__generator_batch(const attn_generator *g, const attn_batch *fro
     if (to->first_segment < 0)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "first_segment: %lld, expected 0 or more",
                           (long long)to->first_segment);
+    if (c->token_types > 0 && (to->source_types || to->target_types))
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s_types: generators know type 0 alone",
+                          to->source_types ? "source" : "target");
     attn__open_run(&r, g->model, 0, to->segments);
     *longest_source = *longest_target = 0;
     if (g->model->encoder.present) {

@@ -52,13 +52,13 @@ static void lay_layer(attn__memory *m, cursor *c, attn__layer_memory *l, size_t 
     const attn_model_config *g = &m->model->config;
     const attn__attention *a = &m->model->decoder.block[i].cross;
     size_t k = (size_t)(g->kv_heads * g->dk), v = (size_t)(g->kv_heads * g->dv), rows;
-    bool joined = a->q.weight >= 0 && attn__joins(m->model, a, true);
+    bool joined = a->k.weight >= 0 && attn__joins(m->model, a, true);
 
     if (!attn__mul(m->hypotheses, m->length, &rows))
         rows = SIZE_MAX;
     l->k = take(c, rows, k, m->unit);
     l->v = take(c, rows, v, m->unit);
-    if (a->q.weight < 0)
+    if (a->k.weight < 0)
         return;
     l->cross.k_row = (ptrdiff_t)(joined ? k + v : k);
     l->cross.v_row = (ptrdiff_t)(joined ? k + v : v);

@@ -87,16 +87,17 @@ static attn__attention add_attention(attn_model *m, const char *layer, const cha
 {
     const attn_model_config *c = &m->config;
     attn__attention a = {.q_norm = {-1, -1}, .k_norm = {-1, -1}, .temperature = -1, .score = -1};
-    bool layer_norm = c->qk_norm == ATTN_QK_LAYER;
+    bool layer_norm = c->qk_norm == ATTN_QK_LAYER, gate = c->score == ATTN_SCORE_GATE;
     char prefix[attn__name_size];
 
     join(prefix, layer, name, ".");
     /* Weights side by side, then biases: one matrix product for all three, see attn__joins. */
-    a.q.weight = add(m, prefix, "q.weight", c->heads * c->dk, c->d, ATTN_PARAM_DECAY);
+    a.q.weight = a.q.bias = a.k.bias = a.v.bias = -1;
+    if (!gate)
+        a.q.weight = add(m, prefix, "q.weight", c->heads * c->dk, c->d, ATTN_PARAM_DECAY);
     a.k.weight = add(m, prefix, "k.weight", c->kv_heads * c->dk, c->d, ATTN_PARAM_DECAY);
     a.v.weight = add(m, prefix, "v.weight", c->kv_heads * c->dv, c->d, ATTN_PARAM_DECAY);
-    a.q.bias = a.k.bias = a.v.bias = -1;
-    if (c->biases & ATTN_BIAS_Q)
+    if (c->biases & ATTN_BIAS_Q && !gate)
         a.q.bias = add_vector(m, prefix, "q.bias", c->heads * c->dk);
     if (c->biases & ATTN_BIAS_K)
         a.k.bias = add_vector(m, prefix, "k.bias", c->kv_heads * c->dk);
@@ -109,7 +110,7 @@ static attn__attention add_attention(attn_model *m, const char *layer, const cha
     }
     if (c->qk_temperature)
         a.temperature = add_vector(m, prefix, "temperature", c->heads);
-    if (c->score == ATTN_SCORE_ADDITIVE)
+    if (c->score != ATTN_SCORE_DOT)
         a.score = add(m, prefix, "score.weight", c->heads, c->dk, ATTN_PARAM_DECAY);
     return a;
 }
@@ -124,7 +125,7 @@ static void add_block(attn_model *m, const char *half, size_t i, bool cross, att
     join(prefix, half, ".layers.", number);
     b->self = add_attention(m, prefix, "self");
     b->self_norm = add_block_norm(m, prefix, "self_norm");
-    b->cross.q.weight = -1;
+    b->cross.k.weight = -1;
     if (cross) {
         b->cross = add_attention(m, prefix, "cross");
         b->cross_norm = add_block_norm(m, prefix, "cross_norm");
@@ -143,10 +144,12 @@ static void add_half(attn_model *m, attn__half *h, const char *name, bool cross)
     char prefix[attn__name_size];
 
     join(prefix, name, ".", "");
-    h->positions = h->relative = -1;
+    h->positions = h->types = h->relative = -1;
     h->embedding_norm = h->final_norm = (attn__norm_layer){-1, -1};
     if (c->positions == ATTN_POSITIONS_LEARNED)
         h->positions = add(m, prefix, "positions.weight", c->max_positions, c->d, ATTN_PARAM_DECAY);
+    if (c->token_types)
+        h->types = add(m, prefix, "types.weight", c->token_types, c->d, ATTN_PARAM_DECAY);
     if (c->positions == ATTN_POSITIONS_T5)
         h->relative = add(m, prefix, "relative.weight", c->t5_buckets, c->heads, ATTN_PARAM_DECAY);
     if (c->embedding_norm == ATTN_YES)

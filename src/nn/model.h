@@ -16,21 +16,21 @@ typedef struct attn__norm_layer {
 } attn__norm_layer;
 
 typedef struct attn__attention {
-    attn__linear q, k, v, out;
+    attn__linear q, k, v, out; /* q: not of a gate, whose queries are rows of `score` */
     attn__norm_layer q_norm, k_norm;
     int temperature;
-    int score; /* of additive attention */
+    int score; /* of additive attention and gates */
 } attn__attention;
 
 typedef struct attn__block {
     attn__norm_layer self_norm, cross_norm, ff_norm;
-    attn__attention self, cross; /* cross.q.weight -1: no cross-attention */
+    attn__attention self, cross; /* cross.k.weight -1: no cross-attention */
     attn__linear up, gate, down;
 } attn__block;
 
 typedef struct attn__half { /* encoder or decoder */
     bool present, causal;
-    int embedding, positions, relative;
+    int embedding, positions, types, relative;
     attn__norm_layer embedding_norm, final_norm;
     size_t layers;
     attn__block *block;

@@ -101,10 +101,22 @@ attn_status attn__check_places(const attn_model_config *c, int64_t longest, cons
     return ATTN_OK;
 }
 
-/* Ids and starts of one side of a batch. */
+static attn_status check_types(const attn__run *r, const int32_t *types, int64_t rows,
+                               const char *what, attn_error *err)
+{
+    int64_t count = r->model->config.token_types;
+
+    for (int64_t i = 0; count > 0 && types && i < rows; i++)
+        if (types[i] < 0 || types[i] >= count)
+            return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s_types[%lld]: %ld, expected 0 to %lld",
+                              what, (long long)i, (long)types[i], (long long)(count - 1));
+    return ATTN_OK;
+}
+
+/* Ids, starts and types of one side of a batch. */
 static attn_status set_side(attn__run *r, attn__side *side, const int32_t *ids,
-                            const int64_t *starts, int64_t vocabulary, const char *what,
-                            attn_error *err)
+                            const int64_t *starts, const int32_t *types, int64_t vocabulary,
+                            const char *what, attn_error *err)
 {
     int64_t longest;
 
@@ -112,8 +124,10 @@ static attn_status set_side(attn__run *r, attn__side *side, const int32_t *ids,
         return ATTN_OK;
     TRY(attn__check_ids(r, ids, starts, vocabulary, what, &longest, err));
     TRY(attn__check_places(&r->model->config, longest, what, err));
+    TRY(check_types(r, types, starts[r->segments], what, err));
     side->given = ids;
     side->starts = starts;
+    side->types = types;
     side->rows = (size_t)starts[r->segments];
     side->longest = (size_t)longest;
     return ATTN_OK;
@@ -127,10 +141,10 @@ static attn_status set_batch(attn__run *r, const attn_batch *batch, attn_error *
     r->batch = batch;
     TRY(check_limit(batch->segments, 1, INT32_MAX, "segments", err));
     TRY(check_limit(batch->first_segment, 0, INT32_MAX - batch->segments, "first_segment", err));
-    TRY(set_side(r, &r->encoder, batch->source, batch->source_starts,
+    TRY(set_side(r, &r->encoder, batch->source, batch->source_starts, batch->source_types,
                  both ? c->source_vocabulary : c->vocabulary, "source", err));
-    return set_side(r, &r->decoder, batch->target, batch->target_starts, c->vocabulary, "target",
-                    err);
+    return set_side(r, &r->decoder, batch->target, batch->target_starts, batch->target_types,
+                    c->vocabulary, "target", err);
 }
 
 /* --- Rows ----------------------------------------------------------------------------------- */

@@ -15,11 +15,13 @@ static attn__embedding_call embedding_call(const attn__run *r, const attn__side 
     attn__embedding_call e = {.shape = attn__shape_of(r, side->rows, d),
                               .scale = c->embedding_scale,
                               .id = side->id,
-                              .at = side->at};
+                              .at = side->at,
+                              .kind = side->types};
 
     e.table = attn__dense(attn__tensor(r, h->embedding, false), d);
     e.positions =
         attn__dense(side->positions ? side->positions : attn__tensor(r, h->positions, false), d);
+    e.kinds = attn__dense(attn__tensor(r, h->types, false), d);
     return e;
 }
 
@@ -54,6 +56,7 @@ static void embed_back(const attn__run *r, const attn__side *side)
     e.dout = attn__dense(r->g, (size_t)c->d);
     e.dtable = attn__dense(attn__tensor(r, side->half->embedding, true), (size_t)c->d);
     e.dpositions = attn__dense(attn__tensor(r, side->half->positions, true), (size_t)c->d);
+    e.dkinds = attn__dense(attn__tensor(r, side->half->types, true), (size_t)c->d);
     attn__embedding_backward(&e);
 }
 
