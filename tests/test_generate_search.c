@@ -146,6 +146,15 @@ static void wide_beams_are_exhaustive(void **state)
     }
 }
 
+/* Ends come early and often, or late and seldom. */
+static void favour_ends(attn_model *m)
+{
+    attn_view w = attn_model_output_weight(m, attn_model_weights(m));
+
+    for (int64_t c = 0; c < w.size[3]; c++)
+        step_put(&w, END * w.size[3] + c, 3 * step_get(&w, END * w.size[3] + c));
+}
+
 /* Narrow beams find what the same search finds that never stops. */
 static void beams_stop_in_time(void **state)
 {
@@ -155,7 +164,7 @@ static void beams_stop_in_time(void **state)
         arena memory = {0};
         attn_model *m =
             toy_model(i % 2 ? ATTN_STACK_DECODER : 0, ATTN_F64, 100 + (uint64_t)i, 1 + i % 6);
-        attn_generator *g = toy_generator(m, 16);
+        attn_generator *g = (i % 3 ? (void)0 : favour_ends(m), toy_generator(m, 16));
         plain *all = arena_get(&memory, 16 * MANY * sizeof *all);
         attn_generate_options o = toy_options();
         sequence s[4];
@@ -320,6 +329,32 @@ static void batch_mates_change_nothing(void **state)
     }
 }
 
+/* More than one first pass takes, forced prefixes too; then less, in the memory that is there. */
+static void many_sources(void **state)
+{
+    enum { SOURCES = 130 };
+    rng r = rng_make(test_seed(), test_index(state));
+    arena memory = {0};
+    attn_model *m = toy_model(0, ATTN_F32, 8, 2);
+    attn_generator *few = toy_generator(m, 5), *many = toy_generator(m, 400);
+    attn_generate_options o = toy_options();
+    sequence s[SOURCES];
+    found *a, *b;
+
+    toy_sequences(&memory, &r, s, SOURCES, 60, 12);
+    o.beam = o.best = 2;
+    o.longest = 14;
+    a = toy_generate(&memory, few, s, SOURCES, &o);
+    for (int n = SOURCES; n > 1; n /= 3) {
+        b = toy_generate(&memory, many, s, n, &o);
+        CHECK_MSG(memcmp(a, b, (size_t)n * sizeof *a) == 0, "of %d sources some differ", n);
+    }
+    attn_generator_destroy(few);
+    attn_generator_destroy(many);
+    attn_model_destroy(m);
+    arena_reset(&memory);
+}
+
 /* --- Scores --------------------------------------------------------------------------------- */
 
 /* The numbers of a search are those of the finished output, to the bit, forced prefix and all; and
@@ -405,6 +440,7 @@ int main(int argc, char **argv)
         {"beam of one is greedy", beam_of_one_is_greedy, 0},
         {"the best are ordered and distinct", the_best_are_ordered_and_distinct, 0},
         {"batch mates change nothing", batch_mates_change_nothing, 0},
+        {"many sources", many_sources, 0},
         {"scores are those of the output", scores_are_those_of_the_output, 0},
     };
 

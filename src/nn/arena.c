@@ -8,34 +8,17 @@
 
 #include "src/base/ctx.h"
 #include "src/base/mem.h"
-
-typedef struct cursor {
-    char *base;
-    size_t at; /* SIZE_MAX: too far */
-} cursor;
-
-/* rows * cols * unit bytes at the next cache line. */
-static void *take(cursor *c, size_t rows, size_t cols, size_t unit)
-{
-    size_t n, from = c->at;
-
-    if (!attn__mul(rows, cols, &n) || !attn__mul(n, unit, &n) || !attn__add(n, 63, &n) ||
-        !attn__add(c->at, n / 64 * 64, &c->at)) {
-        c->at = SIZE_MAX;
-        return NULL;
-    }
-    return c->base ? c->base + from : NULL;
-}
+#include "src/nn/cut.h"
 
 /* Elements of the run's type. */
-static void *reals(const attn__run *r, cursor *c, size_t rows, size_t cols)
+static void *reals(const attn__run *r, attn__cursor *c, size_t rows, size_t cols)
 {
-    return take(c, rows, cols, r->unit);
+    return attn__take(c, rows, cols, r->unit);
 }
 
-static uint64_t *bits(cursor *c, double rate, size_t rows, size_t cols)
+static uint64_t *bits(attn__cursor *c, double rate, size_t rows, size_t cols)
 {
-    return rate > 0 ? take(c, rows, (cols + 63) / 64, sizeof(uint64_t)) : NULL;
+    return rate > 0 ? attn__take(c, rows, (cols + 63) / 64, sizeof(uint64_t)) : NULL;
 }
 
 static size_t aligned(size_t rows, size_t cols)
@@ -78,7 +61,7 @@ attn__heads attn__place_heads(const attn__run *r, void *memory, size_t rows, siz
     return h;
 }
 
-static void lay_norm(const attn__run *r, cursor *c, size_t rows, attn__norm_state *s)
+static void lay_norm(const attn__run *r, attn__cursor *c, size_t rows, attn__norm_state *s)
 {
     const attn_model_config *config = &r->model->config;
     void *whole = reals(r, c, rows, (size_t)config->d);
@@ -89,8 +72,8 @@ static void lay_norm(const attn__run *r, cursor *c, size_t rows, attn__norm_stat
     s->rstd = reals(r, c, rows, 1);
 }
 
-static void lay_attend(const attn__run *r, cursor *c, size_t rows, size_t keys, size_t longest,
-                       attn__attend_state *s)
+static void lay_attend(const attn__run *r, attn__cursor *c, size_t rows, size_t keys,
+                       size_t longest, attn__attend_state *s)
 {
     const attn_model_config *g = &r->model->config;
     size_t heads = (size_t)g->heads, key_heads = (size_t)g->kv_heads;
@@ -117,7 +100,7 @@ static void lay_attend(const attn__run *r, cursor *c, size_t rows, size_t keys, 
     s->out = reals(r, c, rows, (size_t)g->d);
 }
 
-static void lay_ff(const attn__run *r, cursor *c, size_t rows, attn__ff_state *s)
+static void lay_ff(const attn__run *r, attn__cursor *c, size_t rows, attn__ff_state *s)
 {
     const attn_model_config *g = &r->model->config;
     size_t ff = (size_t)g->ff;
@@ -131,7 +114,7 @@ static void lay_ff(const attn__run *r, cursor *c, size_t rows, attn__ff_state *s
     s->bits = bits(c, attn__rate(r, g->dropout), rows, (size_t)g->d);
 }
 
-static void lay_block(const attn__run *r, cursor *c, const attn__side *side,
+static void lay_block(const attn__run *r, attn__cursor *c, const attn__side *side,
                       const attn__side *memory, attn__block_state *s)
 {
     lay_attend(r, c, side->rows, side->rows, side->longest, &s->self);
@@ -140,7 +123,8 @@ static void lay_block(const attn__run *r, cursor *c, const attn__side *side,
     lay_ff(r, c, side->rows, &s->ff);
 }
 
-static void lay_stream(const attn__run *r, cursor *c, attn__side *side, const attn__side *memory)
+static void lay_stream(const attn__run *r, attn__cursor *c, attn__side *side,
+                       const attn__side *memory)
 {
     size_t d = (size_t)r->model->config.d, layers = side->half->layers, inside = c->at;
     bool keeps = r->flags & ATTN_PASS_BACKWARD, whole = keeps && !(r->flags & ATTN_PASS_RECOMPUTE);
@@ -167,7 +151,7 @@ static void lay_stream(const attn__run *r, cursor *c, attn__side *side, const at
     side->last = x;
 }
 
-static void lay_positions(const attn__run *r, cursor *c, attn__side *side)
+static void lay_positions(const attn__run *r, attn__cursor *c, attn__side *side)
 {
     const attn_model_config *g = &r->model->config;
     size_t pairs = (size_t)g->rotary / 2, n = side->longest;
@@ -190,20 +174,21 @@ static void lay_positions(const attn__run *r, cursor *c, attn__side *side)
         side->slopes = reals(r, c, (size_t)g->heads, 1);
 }
 
-static void lay_side(const attn__run *r, cursor *c, attn__side *side, const attn__side *memory)
+static void lay_side(const attn__run *r, attn__cursor *c, attn__side *side,
+                     const attn__side *memory)
 {
     const attn_model_config *g = &r->model->config;
     size_t d = (size_t)g->d, rows = side->rows;
 
     if (!side->half || (r->step && side == &r->encoder))
         return;
-    side->block = take(c, side->half->layers, 1, sizeof *side->block);
+    side->block = attn__take(c, side->half->layers, 1, sizeof *side->block);
     for (size_t i = 0; side->block && i < side->half->layers; i++)
         side->block[i] = (attn__block_state){0};
-    side->id = take(c, rows, 1, sizeof *side->id);
-    side->place = take(c, rows, 1, sizeof *side->place);
-    side->sequence = take(c, rows, 1, sizeof *side->sequence);
-    side->at = take(c, rows, 1, sizeof *side->at);
+    side->id = attn__take(c, rows, 1, sizeof *side->id);
+    side->place = attn__take(c, rows, 1, sizeof *side->place);
+    side->sequence = attn__take(c, rows, 1, sizeof *side->sequence);
+    side->at = attn__take(c, rows, 1, sizeof *side->at);
     if (!r->step) /* those of steps are made once */
         lay_positions(r, c, side);
     if (side->half->embedding_norm.weight >= 0) {
@@ -227,7 +212,7 @@ static size_t max(size_t a, size_t b)
 }
 
 /* Gradients of heads and of the feed-forward's inside are never there together. */
-static void lay_scratch(attn__run *r, cursor *c)
+static void lay_scratch(attn__run *r, attn__cursor *c)
 {
     const attn_model_config *g = &r->model->config;
     size_t rows = max(r->encoder.rows, r->decoder.rows), d = (size_t)g->d, heads_end, from;
@@ -252,7 +237,7 @@ static void lay_scratch(attn__run *r, cursor *c)
 
 size_t attn__lay_out(attn__run *r, char *base)
 {
-    cursor c = {base, 0};
+    attn__cursor c = {base, 0};
 
     lay_side(r, &c, &r->encoder, NULL);
     lay_side(r, &c, &r->decoder, r->encoder.half ? &r->encoder : NULL);

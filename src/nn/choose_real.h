@@ -172,13 +172,18 @@ static int32_t C(pick)(const attn__drawing *d, size_t count, REAL top, double sh
     return d->list[count - 1].token;
 }
 
+/* The largest of all is the best, or one that is masked. */
 static bool C(choose_best)(const attn__row *r, size_t k, attn__candidate *best, size_t *count)
 {
-    double top = (double)C(largest)(r->x, r->n), norm;
+    double top = -(double)INFINITY, norm;
 
     C(mask)(r);
     *count = C(select)(r, k, best);
     C(unmask)(r);
+    for (size_t i = 0; i < r->masked_count; i++)
+        top = r->saved[i] > top ? r->saved[i] : top;
+    if (*count > 0 && best[0].log_probability > top)
+        top = best[0].log_probability;
     norm = C(log_sum)(r);
     for (size_t i = 0; i < *count; i++)
         best[i].log_probability = best[i].log_probability - top - norm;

@@ -13,6 +13,7 @@
 #include "src/base/error.h"
 #include "src/base/mem.h"
 #include "src/nn/call_args.h"
+#include "src/nn/cut.h"
 #include "src/nn/draw.h"
 #include "src/core/each.h"
 
@@ -46,7 +47,8 @@ typedef struct job {
     void *sayings;
     attn__search *spare; /* those that are not active */
     size_t spare_count;
-    size_t tokens; /* room for keys of sources */
+    size_t tokens;   /* room for keys of sources */
+    attn__room room; /* of this round; the generator may have more */
 
     /* Of hypotheses: of which search; candidates; what they become. */
     int32_t *search_of, *within;
@@ -203,8 +205,9 @@ static size_t max(size_t a, size_t b)
 }
 
 /* The sources of a round: until one needs less than half of what the first does. */
-static void choose_round(job *j, attn__room *room)
+static void choose_round(job *j)
 {
+    attn__room *room = &j->room;
     const entry *first = &j->queue[j->next];
     size_t n = (size_t)j->batch.segments, beam = j->rules.beam, sources = 0, rows = 0, wide = 0;
     size_t limit = (size_t)j->g->options.positions;
@@ -234,57 +237,36 @@ static void choose_round(job *j, attn__room *room)
     room->target_rows = attn__min(rows, max(FIRST_ROWS, room->longest_target));
 }
 
-typedef struct cursor {
-    char *base;
-    size_t at;
-} cursor;
-
-static void *take(cursor *c, size_t count, size_t size)
-{
-    size_t n, from = c->at;
-
-    if (!attn__mul(count, size, &n) || !attn__add(n, 63, &n) ||
-        !attn__add(c->at, n / 64 * 64, &c->at)) {
-        c->at = SIZE_MAX;
-        return NULL;
-    }
-    return c->base ? c->base + from : NULL;
-}
-
 /* Memory of a round; its bytes. */
-static size_t lay_out(job *j, const attn__room *room, void *memory)
+static size_t lay_out(job *j, void *memory)
 {
-    cursor c = {memory, 0};
-    size_t rows = room->hypotheses, one = attn__search_size(&j->rules, NULL, NULL), all;
+    attn__cursor c = {memory, 0};
+    size_t rows = j->room.hypotheses, beam = j->rules.beam;
+    size_t one = attn__search_size(&j->rules, NULL, NULL);
     char *sayings;
 
-    j->active = take(&c, j->places, sizeof *j->active);
-    j->spare = take(&c, j->places, sizeof *j->spare);
-    j->rules.merged = take(&c, 2 * j->rules.beam, sizeof *j->rules.merged);
-    j->rules.by = take(&c, 2 * j->rules.beam, sizeof *j->rules.by);
-    j->search_of = take(&c, rows, sizeof *j->search_of);
-    j->within = take(&c, rows, sizeof *j->within);
-    if (!attn__mul(rows, j->each, &all))
-        all = SIZE_MAX;
-    j->candidates = take(&c, all, sizeof *j->candidates);
-    j->count = take(&c, rows, sizeof *j->count);
-    j->fine = take(&c, rows, sizeof *j->fine);
+    j->active = attn__take(&c, j->places, 1, sizeof *j->active);
+    j->spare = attn__take(&c, j->places, 1, sizeof *j->spare);
+    j->rules.merged = attn__take(&c, 2, beam, sizeof *j->rules.merged);
+    j->rules.by = attn__take(&c, 2, beam, sizeof *j->rules.by);
+    j->search_of = attn__take(&c, rows, 1, sizeof *j->search_of);
+    j->within = attn__take(&c, rows, 1, sizeof *j->within);
+    j->candidates = attn__take(&c, rows, j->each, sizeof *j->candidates);
+    j->count = attn__take(&c, rows, 1, sizeof *j->count);
+    j->fine = attn__take(&c, rows, 1, sizeof *j->fine);
     j->mask_room =
         j->o.banned_count + j->o.end_count + (j->o.no_repeat ? (size_t)j->rules.room : 0);
-    if (!attn__mul(rows, j->mask_room, &all))
-        all = SIZE_MAX;
-    j->masked = take(&c, all, sizeof *j->masked);
-    j->saved = take(&c, all, sizeof *j->saved);
-    j->parents = take(&c, rows, sizeof *j->parents);
-    j->says = take(&c, rows, sizeof *j->says);
-    j->uniform = take(&c, j->rules.beam, sizeof *j->uniform);
-    j->drawing.list = take(&c, j->o.sample ? j->g->vocabulary : 0, sizeof *j->drawing.list);
-    j->found = take(&c, j->rules.best, sizeof *j->found);
-    j->of_given = take(&c, room->target_rows, sizeof *j->of_given);
-    j->which = take(&c, room->segments, sizeof *j->which);
-    if (!attn__mul(one, j->places, &all) || one == SIZE_MAX)
-        all = SIZE_MAX;
-    sayings = take(&c, all, 1);
+    j->masked = attn__take(&c, rows, j->mask_room, sizeof *j->masked);
+    j->saved = attn__take(&c, rows, j->mask_room, sizeof *j->saved);
+    j->parents = attn__take(&c, rows, 1, sizeof *j->parents);
+    j->says = attn__take(&c, rows, 1, sizeof *j->says);
+    j->uniform = attn__take(&c, beam, 1, sizeof *j->uniform);
+    j->drawing.list =
+        attn__take(&c, j->o.sample ? j->g->vocabulary : 0, 1, sizeof *j->drawing.list);
+    j->found = attn__take(&c, j->rules.best, 1, sizeof *j->found);
+    j->of_given = attn__take(&c, j->room.target_rows, 1, sizeof *j->of_given);
+    j->which = attn__take(&c, j->places, 1, sizeof *j->which);
+    sayings = attn__take(&c, j->places, one, 1);
     for (size_t i = 0; memory && i < j->places; i++)
         attn__search_size(&j->rules, &j->spare[i], sayings + i * one);
     return c.at;
@@ -292,18 +274,17 @@ static size_t lay_out(job *j, const attn__room *room, void *memory)
 
 static attn_status open_round(job *j, attn_error *err)
 {
-    attn__room room;
     size_t size;
 
-    choose_round(j, &room);
-    TRY(attn__generator_room(j->g, &room, err));
-    size = lay_out(j, &room, NULL);
+    choose_round(j);
+    TRY(attn__generator_room(j->g, &j->room, err));
+    size = lay_out(j, NULL);
     attn__free(j->g->ctx, j->sayings);
     j->sayings = size == SIZE_MAX ? NULL : attn__alloc(j->g->ctx, size);
     if (!j->sayings)
         return attn__fail(err, ATTN_E_MEMORY, 0, "search: no memory for %zu hypotheses",
-                          room.hypotheses);
-    lay_out(j, &room, j->sayings);
+                          j->room.hypotheses);
+    lay_out(j, j->sayings);
     j->active_count = j->lives = 0;
     j->spare_count = j->places;
     return ATTN_OK;
@@ -501,7 +482,7 @@ static attn_status advance(job *j, size_t first, size_t hypothesis, attn_error *
 /* How many of the queue fit into the next first pass. */
 static size_t fitting(const job *j, size_t held)
 {
-    const attn__room *room = &j->g->room;
+    const attn__room *room = &j->room;
     size_t n = 0, keys = 0, rows = 0;
 
     size_t free =

@@ -3,51 +3,35 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/nn/cut.h"
 
 #include <string.h>
 
 /* --- Room ----------------------------------------------------------------------------------- */
 
-typedef struct cursor {
-    char *base; /* NULL: only counts */
-    size_t at;  /* SIZE_MAX: too far */
-} cursor;
-
-static void *take(cursor *c, size_t rows, size_t cols, size_t unit)
-{
-    size_t n, from = c->at;
-
-    if (!attn__mul(rows, cols, &n) || !attn__mul(n, unit, &n) || !attn__add(n, 63, &n) ||
-        !attn__add(c->at, n / 64 * 64, &c->at)) {
-        c->at = SIZE_MAX;
-        return NULL;
-    }
-    return c->base ? c->base + from : NULL;
-}
-
-static void lay_tables(attn__memory *m, cursor *c)
+static void lay_tables(attn__memory *m, attn__cursor *c)
 {
     const attn_model_config *g = &m->model->config;
     size_t pairs = (size_t)g->rotary / 2, heads = (size_t)g->heads, n = m->length, all;
 
     if (attn__is_sinusoid(g))
-        m->positions = take(c, n, (size_t)g->d, m->unit);
+        m->positions = attn__take(c, n, (size_t)g->d, m->unit);
     if (attn__is_rotary(g)) {
-        m->cosine = take(c, n, pairs, m->unit);
-        m->sine = take(c, n, pairs, m->unit);
-        m->minus_sine = take(c, n, pairs, m->unit);
+        m->cosine = attn__take(c, n, pairs, m->unit);
+        m->sine = attn__take(c, n, pairs, m->unit);
+        m->minus_sine = attn__take(c, n, pairs, m->unit);
     }
     if (g->positions == ATTN_POSITIONS_ALIBI)
-        m->slopes = take(c, heads, 1, m->unit);
+        m->slopes = attn__take(c, heads, 1, m->unit);
     if (g->positions == ATTN_POSITIONS_T5) {
-        m->distances = take(c, heads, n, m->unit);
+        m->distances = attn__take(c, heads, n, m->unit);
         if (!attn__mul(m->hypotheses, heads, &all))
             all = SIZE_MAX;
-        m->bias = take(c, all, n, m->unit);
+        m->bias = attn__take(c, all, n, m->unit);
     }
 }
 
-static void lay_layer(attn__memory *m, cursor *c, attn__layer_memory *l, size_t i)
+static void lay_layer(attn__memory *m, attn__cursor *c, attn__layer_memory *l, size_t i)
 {
     const attn_model_config *g = &m->model->config;
     const attn__attention *a = &m->model->decoder.block[i].cross;
@@ -56,47 +40,47 @@ static void lay_layer(attn__memory *m, cursor *c, attn__layer_memory *l, size_t 
 
     if (!attn__mul(m->hypotheses, m->length, &rows))
         rows = SIZE_MAX;
-    l->k = take(c, rows, k, m->unit);
-    l->v = take(c, rows, v, m->unit);
+    l->k = attn__take(c, rows, k, m->unit);
+    l->v = attn__take(c, rows, v, m->unit);
     if (a->k.weight < 0)
         return;
     l->cross.k_row = (ptrdiff_t)(joined ? k + v : k);
     l->cross.v_row = (ptrdiff_t)(joined ? k + v : v);
-    l->cross.k = take(c, m->tokens, joined ? k + v : k, m->unit);
+    l->cross.k = attn__take(c, m->tokens, joined ? k + v : k, m->unit);
     l->cross.v = joined && l->cross.k ? (char *)l->cross.k + k * m->unit : NULL;
     if (!joined)
-        l->cross.v = take(c, m->tokens, v, m->unit);
+        l->cross.v = attn__take(c, m->tokens, v, m->unit);
 }
 
 static size_t lay_out(attn__memory *m, char *base)
 {
-    cursor c = {base, 0};
+    attn__cursor c = {base, 0};
     size_t n = m->hypotheses;
     attn__layer_memory none, *l;
 
-    m->layer = take(&c, m->layers, 1, sizeof *m->layer);
+    m->layer = attn__take(&c, m->layers, 1, sizeof *m->layer);
     for (size_t i = 0; i < m->layers; i++) {
         l = m->layer ? &m->layer[i] : &none;
         *l = (attn__layer_memory){0};
         lay_layer(m, &c, l, i);
     }
     lay_tables(m, &c);
-    m->slot_of = take(&c, n, 1, sizeof *m->slot_of);
-    m->source_of = take(&c, n, 1, sizeof *m->source_of);
-    m->held = take(&c, n, 1, sizeof *m->held);
-    m->next_slot = take(&c, n, 1, sizeof *m->next_slot);
-    m->next_source = take(&c, n, 1, sizeof *m->next_source);
-    m->next_held = take(&c, n, 1, sizeof *m->next_held);
-    m->first = take(&c, n, 1, sizeof *m->first);
-    m->ends = take(&c, n, 1, sizeof *m->ends);
-    m->ordinal = take(&c, n + 1, 1, sizeof *m->ordinal);
-    m->stays = take(&c, n, 1, sizeof *m->stays);
-    m->origin = take(&c, n, m->length, sizeof *m->origin);
-    m->valid = take(&c, n, 1, sizeof *m->valid);
-    m->vacant = take(&c, n, 1, sizeof *m->vacant);
-    m->keys_from = take(&c, n + 1, 1, sizeof *m->keys_from);
-    m->keys_count = take(&c, n, 1, sizeof *m->keys_count);
-    m->rows_from = take(&c, n + 1, 1, sizeof *m->rows_from);
+    m->slot_of = attn__take(&c, n, 1, sizeof *m->slot_of);
+    m->source_of = attn__take(&c, n, 1, sizeof *m->source_of);
+    m->held = attn__take(&c, n, 1, sizeof *m->held);
+    m->next_slot = attn__take(&c, n, 1, sizeof *m->next_slot);
+    m->next_source = attn__take(&c, n, 1, sizeof *m->next_source);
+    m->next_held = attn__take(&c, n, 1, sizeof *m->next_held);
+    m->first = attn__take(&c, n, 1, sizeof *m->first);
+    m->ends = attn__take(&c, n, 1, sizeof *m->ends);
+    m->ordinal = attn__take(&c, n + 1, 1, sizeof *m->ordinal);
+    m->stays = attn__take(&c, n, 1, sizeof *m->stays);
+    m->origin = attn__take(&c, n, m->length, sizeof *m->origin);
+    m->valid = attn__take(&c, n, 1, sizeof *m->valid);
+    m->vacant = attn__take(&c, n, 1, sizeof *m->vacant);
+    m->keys_from = attn__take(&c, n + 1, 1, sizeof *m->keys_from);
+    m->keys_count = attn__take(&c, n, 1, sizeof *m->keys_count);
+    m->rows_from = attn__take(&c, n + 1, 1, sizeof *m->rows_from);
     return c.at;
 }
 

@@ -1,33 +1,23 @@
 /* search.c: see search.h; the rules are in generate.h. */
 #include "src/nn/search.h"
 
-#include "src/base/mem.h"
+#include "src/nn/cut.h"
 
 #include <math.h>
 #include <string.h>
 
 /* --- Memory --------------------------------------------------------------------------------- */
 
-static void *take(char *base, size_t *at, size_t count, size_t size)
-{
-    size_t n, from = *at;
-
-    if (!attn__mul(count, size, &n) || !attn__add(n, 63, &n) || !attn__add(*at, n / 64 * 64, at)) {
-        *at = SIZE_MAX;
-        return NULL;
-    }
-    return base ? base + from : NULL;
-}
-
 size_t attn__search_size(const attn__search_rules *r, attn__search *s, void *memory)
 {
-    size_t ended = r->o->sample ? r->beam : r->best, all = 2 * r->beam + ended, at = 0;
+    size_t ended = r->o->sample ? r->beam : r->best, all = 2 * r->beam + ended;
     size_t room = (size_t)r->room;
-    attn__saying *said = take(memory, &at, all, sizeof *said);
+    attn__cursor c = {memory, 0};
+    attn__saying *said = attn__take(&c, all, 1, sizeof *said);
 
-    for (size_t i = 0; i < all && at != SIZE_MAX; i++) {
-        int32_t *tokens = take(memory, &at, room, sizeof *tokens);
-        double *of_tokens = take(memory, &at, room + 1, sizeof *of_tokens);
+    for (size_t i = 0; i < all && c.at != SIZE_MAX; i++) {
+        int32_t *tokens = attn__take(&c, room, 1, sizeof *tokens);
+        double *of_tokens = attn__take(&c, room + 1, 1, sizeof *of_tokens);
         if (memory)
             said[i] = (attn__saying){.tokens = tokens, .of_tokens = of_tokens};
     }
@@ -36,7 +26,7 @@ size_t attn__search_size(const attn__search_rules *r, attn__search *s, void *mem
         s->next = said + r->beam;
         s->ended = said + 2 * r->beam;
     }
-    return at;
+    return c.at;
 }
 
 static void copy_saying(attn__saying *to, const attn__saying *from)
