@@ -2,11 +2,13 @@
 #include "src/viz/colour.h"
 #include "src/viz/drawing.h"
 #include "src/viz/edges.h"
+#include "src/viz/page_data.h"
 #include "tests/expect.h"
 #include "tests/pictures.h"
 
 #include <math.h>
 #include <string.h>
+#include <zlib.h>
 
 /* --- Colours ---------------------------------------------------------------------------------- */
 
@@ -320,6 +322,36 @@ static void maps_are_pooled(void **state)
     }
 }
 
+/* A row of the page's cells is of as many rows as the page says, where that is far from even: 1025
+ * rows by 64 are 17, which 61 would be too. */
+static void pages_pool_as_they_say(void **state)
+{
+    enum { ROWS = 1025, MOST = 1 << 16 };
+    static unsigned char raw[MOST];
+    attn_figure f = ATTN_FIGURE_INIT;
+    attn_panel p = ATTN_PANEL_INIT;
+    attn__page_data data;
+    attn__drawing d;
+    attn_error err;
+    arena a = {0};
+    uLongf size = MOST;
+
+    (void)state;
+    p.cells = view_plain(&a, ATTN_F32, 1, 1, ROWS, ROWS);
+    for (int64_t i = 0; i < ROWS * (int64_t)ROWS; i++) /* from row 62 on all is 1 */
+        ((float *)p.cells.data)[i] = i / ROWS < 62 ? 1e-3f : 1;
+    f.panels = &p;
+    f.panel_count = 1;
+    CHECK(attn__drawing_make(NULL, &f, 0, &d, &err) == ATTN_OK);
+    CHECK(attn__page_data_make(&d, 0, &data, &err) == ATTN_OK);
+    CHECK(data.factor == 64 && data.rows == 17 && data.cols == 17);
+    CHECK(uncompress(raw, &size, (unsigned char *)data.panels[0].bytes, data.panels[0].size) ==
+          Z_OK);
+    CHECK(size >= 17 * 17 && raw[0] == raw[17]); /* rows 0 .. 63 reach to row 62 */
+    attn__page_data_reset(&data);
+    arena_reset(&a);
+}
+
 static void masked_cells_are_not_zeros(void **state)
 {
     static const int32_t allowed[4][4] = {{1, 0, 0, 0}, {1, 2, 0, 0}, {1, 1, 1, 0}, {1, 1, 1, 1}};
@@ -525,6 +557,7 @@ int main(int argc, char **argv)
         {"numbers_are_written", numbers_are_written, 0},
         {"base64_and_xml", base64_and_xml, 0},
         {"maps_are_pooled", maps_are_pooled, 0},
+        {"pages_pool_as_they_say", pages_pool_as_they_say, 0},
         {"masked_cells_are_not_zeros", masked_cells_are_not_zeros, 0},
         {"dropping_the_sink_renormalises", dropping_the_sink_renormalises, 0},
         {"every_type_is_read", every_type_is_read, 0},

@@ -6,6 +6,7 @@
 #include "tests/pictures.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -184,12 +185,74 @@ static void a_mistake_keeps_the_old_file(void **state)
     arena_reset(&a);
 }
 
+/* Blocks that end in bytes which nobody may write. */
+enum { BESIDE = 2048 };
+
+static void *alloc_beside(void *user, size_t size, size_t align)
+{
+    size_t room = (size + BESIDE + align + sizeof size - 1) / align * align;
+    char *p = aligned_alloc(align, align + room);
+
+    (void)user;
+    CHECK(p != NULL);
+    memcpy(p, &size, sizeof size);
+    memset(p + align + size, 0x5a, BESIDE);
+    return p + align; /* every block of the library is aligned to 64 */
+}
+
+static void free_beside(void *user, void *memory)
+{
+    char *p = (char *)memory - 64;
+    size_t size;
+
+    (void)user;
+    memcpy(&size, p, sizeof size);
+    for (size_t i = 0; i < BESIDE; i++)
+        CHECK_MSG(p[64 + size + i] == 0x5a, "byte %zu past a block of %zu is written", i, size);
+    free(p);
+}
+
+/* More heaviest keys than there are keys, and not as many in every panel. */
+static void heaviest_keys_may_be_many(void **state)
+{
+    struct attn_ctx ctx = {.alloc = alloc_beside, .free = free_beside};
+    attn_picture formats[] = {ATTN_PICTURE_HTML, ATTN_PICTURE_SVG, ATTN_PICTURE_ASCII};
+    attn_panel p[2] = {ATTN_PANEL_INIT, ATTN_PANEL_INIT};
+    attn_figure f = ATTN_FIGURE_INIT;
+    attn_error err = {ATTN_OK, 0, ""};
+    arena a = {0};
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        int64_t k = i ? 64 : 2;
+
+        p[i].cells = pattern_weights(&a, PATTERN_BROAD, 2, 1);
+        p[i].top_keys = view_plain(&a, ATTN_I32, 1, 1, 5, k);
+        p[i].top_weights = view_plain(&a, ATTN_F32, 1, 1, 5, k);
+        view_fill(&p[i].top_weights, 0.5);
+        for (int64_t n = 0; n < 5 * k; n++)
+            ((int32_t *)p[i].top_keys.data)[n] = n % k < 5 ? (int32_t)(n % k) : -1;
+    }
+    f.panels = p;
+    f.panel_count = 2;
+    f.queries = f.keys = 5;
+    f.query_block = f.key_block = 3;
+    for (int kind = ATTN_FIGURE_MAP; kind <= ATTN_FIGURE_LINES; kind++)
+        for (size_t k = 0; k < sizeof formats / sizeof *formats; k++) {
+            f.kind = (attn_figure_kind)kind;
+            CHECK_MSG(attn_figure_emit(&ctx, &f, formats[k], swallow, NULL, &err) == ATTN_OK, "%s",
+                      err.text);
+        }
+    arena_reset(&a);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case tests[] = {
         {"every_allocation_may_fail", every_allocation_may_fail, 0},
         {"reading_images_may_fail", reading_images_may_fail, 0},
         {"a_full_disk_keeps_the_old_file", a_full_disk_keeps_the_old_file, 0},
+        {"heaviest_keys_may_be_many", heaviest_keys_may_be_many, 0},
         {"a_mistake_keeps_the_old_file", a_mistake_keeps_the_old_file, 0},
     };
 

@@ -129,6 +129,13 @@ static void finish(attn__map *map, const double *weight, attn_reduction how)
 attn_status attn__map_make(const attn_ctx *ctx, const attn_figure *figure, const attn_panel *panel,
                            size_t max_rows, size_t max_cols, attn__map *map, attn_error *err)
 {
+    return attn__map_pool(ctx, figure, panel, step_for((size_t)panel->cells.size[2], max_rows),
+                          step_for((size_t)panel->cells.size[3], max_cols), map, err);
+}
+
+attn_status attn__map_pool(const attn_ctx *ctx, const attn_figure *figure, const attn_panel *panel,
+                           size_t step_rows, size_t step_cols, attn__map *map, attn_error *err)
+{
     size_t rows = (size_t)panel->cells.size[2], cols = (size_t)panel->cells.size[3], cells, bytes;
     double *row = NULL, *allowed = NULL, *weight = NULL;
     uint8_t *kind = NULL;
@@ -137,8 +144,8 @@ attn_status attn__map_make(const attn_ctx *ctx, const attn_figure *figure, const
 
     memset(map, 0, sizeof *map);
     map->ctx = ctx;
-    map->step_rows = step_for(rows, max_rows);
-    map->step_cols = step_for(cols, max_cols);
+    map->step_rows = step_rows;
+    map->step_cols = step_cols;
     map->rows = (rows + map->step_rows - 1) / map->step_rows;
     map->cols = (cols + map->step_cols - 1) / map->step_cols;
     if (attn__mul(map->rows, map->cols, &cells) && attn__mul(cells, sizeof(double), &bytes)) {

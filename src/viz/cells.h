@@ -29,6 +29,10 @@ typedef struct attn__map {
  * max_cols cells. attn__map_reset in any case. */
 attn_status attn__map_make(const attn_ctx *ctx, const attn_figure *figure, const attn_panel *panel,
                            size_t max_rows, size_t max_cols, attn__map *map, attn_error *err);
+
+/* The same by steps that are given. */
+attn_status attn__map_pool(const attn_ctx *ctx, const attn_figure *figure, const attn_panel *panel,
+                           size_t step_rows, size_t step_cols, attn__map *map, attn_error *err);
 void attn__map_reset(attn__map *map);
 
 /* One row of a view's elements as numbers; dimension 2 is rows. */

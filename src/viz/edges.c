@@ -16,7 +16,7 @@ size_t attn__top_of_row(const double *value, const uint8_t *kind, int64_t n, siz
     for (int64_t j = 0; j < n; j++) {
         size_t at;
 
-        if (kind[j] != ATTN__CELL_VALUE || (count == k && value[j] <= weight[k - 1]) || k == 0)
+        if (k == 0 || kind[j] != ATTN__CELL_VALUE || (count == k && value[j] <= weight[k - 1]))
             continue;
         /* Insertion from the light end; k is small. */
         at = count < k ? count++ : k - 1;

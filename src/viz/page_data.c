@@ -207,7 +207,8 @@ static attn_status put_codes(const attn__page_data *p, const attn_panel *panel, 
                              attn_error *err)
 {
     attn__map map = {.ctx = p->d->ctx};
-    attn_status st = attn__map_make(p->d->ctx, &p->d->figure, panel, p->rows, p->cols, &map, err);
+    attn_status st =
+        attn__map_pool(p->d->ctx, &p->d->figure, panel, p->factor, p->factor, &map, err);
 
     for (size_t i = 0; st == ATTN_OK && i < map.rows * map.cols; i++) {
         uint8_t code = code_of(p, map.value[i], map.kind[i]);
@@ -311,6 +312,11 @@ static attn_status put_some(attn__page_data *p, size_t step, size_t room, bool *
     row r = {0};
 
     width = (size_t)f->keys > width ? (size_t)f->keys : width;
+    for (size_t i = 0; i < f->panel_count; i++) {
+        size_t tops = (size_t)attn__panel_at(f, i).top_keys.size[3];
+
+        width = tops > width ? tops : width;
+    }
     if (!row_make(ctx, width, &r))
         st = attn__fail(err, ATTN_E_MEMORY, 0, "row of cells");
     *fits = true;
