@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# The demo: translates sentences that the bundled model has never seen, shows them beside what people wrote,
+# draws what each word of one looked at, and, at a terminal, takes a sentence of yours.
+#
+#     scripts/demo.sh [PROGRAM [MODEL [HEADS]]]
+#
+# Writes demo.png and demo.html into the current folder.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+attn=${1:-$root/build/attn}
+model=${2:-$root/models/en-de}
+drawn=8       # the sentence whose attention is shown: German moves the verbs to the end
+heads=${3:-2} # those of the layer that finds the words best (scripts/alignment.py)
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bold='' faint='' plain=''
+if [[ -t 1 && ${TERM:-dumb} != dumb && -z ${NO_COLOR:-} ]]; then
+    bold=$'\e[1m' faint=$'\e[2m' plain=$'\e[0m'
+fi
+
+echo "${bold}Sentences that the model has not seen${plain}"
+echo "English from the help of LibreOffice; ${bold}what the model says${plain}; ${faint}what its translators wrote.${plain}"
+echo
+"$attn" translate -m "$model" "$model/demo.en" -o "$work/out" --show demo.html --line "$drawn" -q
+paste -d '\n' "$model/demo.en" "$work/out" "$model/demo.de" | while read -r en && read -r de && read -r ref; do
+    printf '  %s\n  %s%s%s\n  %s%s%s\n\n' "$en" "$bold" "$de" "$plain" "$faint" "$ref" "$plain"
+done
+"$attn" score "$work/out" "$model/demo.de" --json |
+    sed -E 's/.*"score": ([0-9]+\.?[0-9]?).*"chrf2": ([0-9]+\.?[0-9]?).*/BLEU \1, chrF \2 of these few; models\/README.md has those of all held-out sentences./'
+
+echo
+echo "${bold}What each word looked at${plain}"
+echo "A row for each word said: how much the model looked at each word of the sentence while it said it."
+echo
+sed -n "${drawn}s/^/  /p" "$model/demo.en"
+echo
+sed -n "${drawn}p" "$model/demo.en" | "$attn" translate -m "$model" --show - --heads "$heads" -q
+"$attn" translate -m "$model" "$model/demo.en" -o "$work/out" --show demo.png --mean --line "$drawn" --heads "$heads" -q
+echo
+echo "The same as a picture: demo.png. With every head of the model: demo.html, in a browser."
+
+if [[ -t 0 && -t 1 ]]; then
+    echo
+    read -r -p "${bold}An English sentence of yours${plain} (Enter: none): " sentence || sentence=
+    [[ -n $sentence ]] && "$attn" translate -m "$model" --show - --heads "$heads" -q <<<"$sentence"
+fi
+
+echo
+echo "${bold}Next${plain}"
+echo "  build/attn translate -m models/en-de             more sentences; Ctrl-D ends"
+echo "  build/attn translate -m models/en-de --help      beams, scores, alignments, pictures"
+echo "  models/README.md                                 what the model is, how it was made, what it cannot do"
+echo "  docs/translation.md                              the manual"
