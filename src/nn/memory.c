@@ -123,13 +123,32 @@ static void make_tables(attn__memory *m)
         attn__make_distances(&r, &side, m->distances);
 }
 
+static void close_caches(attn__memory *m)
+{
+    for (size_t i = 0; m->layer && i < m->layers; i++)
+        attn_cache_destroy(m->layer[i].cache);
+}
+
+/* A block that is large enough stays: its pages are there already, and new ones would have to be
+ * cleared. */
+static void resize_block(attn__memory *m, size_t size)
+{
+    if (m->block && size <= m->block_size)
+        return;
+    attn__free(m->ctx, m->block);
+    m->block = size == SIZE_MAX ? NULL : attn__alloc(m->ctx, size);
+    m->block_size = size;
+}
+
 attn_status attn__memory_open(attn__memory *m, const attn_model *model, size_t hypotheses,
                               size_t length, size_t tokens, size_t longest_source, attn_error *err)
 {
-    size_t size;
+    void *block = m->block;
+    size_t block_size = m->block_size;
     attn_status st = ATTN_OK;
 
-    attn__memory_close(m);
+    close_caches(m);
+    *m = (attn__memory){.block = block, .block_size = block_size};
     m->model = model;
     m->ctx = model->ctx;
     m->unit = attn_type_size(model->config.type);
@@ -138,9 +157,7 @@ attn_status attn__memory_open(attn__memory *m, const attn_model *model, size_t h
     m->tokens = tokens;
     m->longest_source = longest_source;
     m->layers = model->decoder.layers;
-    size = lay_out(m, NULL);
-    if (size != SIZE_MAX)
-        m->block = attn__alloc(m->ctx, size);
+    resize_block(m, lay_out(m, NULL));
     if (!m->block) {
         attn__memory_close(m);
         return attn__fail(err, ATTN_E_MEMORY, 0,
@@ -160,8 +177,7 @@ attn_status attn__memory_open(attn__memory *m, const attn_model *model, size_t h
 
 void attn__memory_close(attn__memory *m)
 {
-    for (size_t i = 0; m->block && i < m->layers; i++)
-        attn_cache_destroy(m->layer[i].cache);
+    close_caches(m);
     attn__free(m->ctx, m->block);
     memset(m, 0, sizeof *m);
 }

@@ -32,6 +32,7 @@ struct attn__memory {
     size_t layers;
     attn__layer_memory *layer;
     void *block; /* all below */
+    size_t block_size;
 
     /* Hypotheses, those of a source together, in the order of sources. */
     size_t count;
@@ -64,8 +65,8 @@ struct attn__memory {
     size_t longest;  /* most rows of a hypothesis, with the one being made */
 };
 
-/* Bytes and objects for so much; makes what was there before void. Room is what one asks for, no
- * more. */
+/* Bytes and objects for so much, in the block that is there if it is large enough; makes what was
+ * there before void. Room is what one asks for, no more. */
 attn_status attn__memory_open(attn__memory *m, const attn_model *model, size_t hypotheses,
                               size_t length, size_t tokens, size_t longest_source, attn_error *err);
 void attn__memory_close(attn__memory *m);
