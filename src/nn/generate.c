@@ -204,22 +204,30 @@ static size_t max(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-/* The sources of a round: until one needs less than half of what the first does. */
+/* Sources at a time, if each has the room that this one needs. */
+static size_t places_of(const job *j, const entry *e)
+{
+    const attn_generator_options *o = &j->g->options;
+    int64_t rows = o->positions / (e->rows > 0 ? e->rows : 1);
+
+    return max((size_t)(rows < o->hypotheses ? rows : o->hypotheses) / j->rules.beam, 1);
+}
+
+/* The sources of a round: as many as go at a time, and more until one comes of which twice as many
+ * would. (The end of a round is slow: few are left, and each step reads all weights for them.) */
 static void choose_round(job *j)
 {
     attn__room *room = &j->room;
     const entry *first = &j->queue[j->next];
     size_t n = (size_t)j->batch.segments, beam = j->rules.beam, sources = 0, rows = 0, wide = 0;
-    size_t limit = (size_t)j->g->options.positions;
-    size_t places = max(
-        attn__min((size_t)j->g->options.hypotheses, limit / max((size_t)first->rows, 1)) / beam, 1);
+    size_t limit = (size_t)j->g->options.positions, places = places_of(j, first);
 
     *room = (attn__room){.length = (size_t)first->rows};
     for (j->end = j->next; j->end < n; j->end++) {
         const entry *e = &j->queue[j->end];
         size_t given = (size_t)attn__rows_of(j->g, attn__given(&j->batch, e->source));
 
-        if (2 * e->rows < first->rows)
+        if (j->end - j->next >= places && places_of(j, e) >= 2 * places)
             break;
         sources += (size_t)e->keys;
         rows += given;
