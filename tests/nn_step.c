@@ -2,6 +2,7 @@
 #include "include/attn/nn.h"
 #include "tests/nn_step.h"
 
+#include <math.h>
 #include <string.h>
 
 attn_model *step_model(const attn_model_config *c, int threads, uint64_t seed)
@@ -115,6 +116,57 @@ void step_run(step *s, int flags, uint64_t seed)
     memset(s->gradients, 0, s->block_bytes);
     CHECK_MSG(attn_model_backward(s->model, &s->pass, &d, s->gradients, &err) == ATTN_OK, "%s",
               err.text);
+}
+
+static double loss_of(step *s)
+{
+    attn_view d = s->pass.hidden;
+    double sum = 0;
+
+    d.data = s->dhidden;
+    for (int64_t i = 0; i < view_count(&d); i++)
+        sum += step_get(&d, i) * step_get(&s->pass.hidden, i);
+    return sum;
+}
+
+void step_differences(attn_model *m, rng *r, int variant)
+{
+    step s;
+    double h = 1e-6;
+
+    /* biases that begin at 0 would leave a zero vector (ATTN_START_ZERO) to be normalised */
+    for (size_t i = 0; i < attn_model_param_count(m); i++) {
+        const attn_param *p = attn_model_param(m, i);
+        attn_view w = attn_param_view(m, p, attn_model_weights(m));
+        for (int64_t j = 0; p->rank == 1 && j < p->count; j++)
+            step_put(&w, j, step_get(&w, j) + 0.2 * rng_bell(r));
+    }
+    step_init(&s, m, r, 3, 6);
+    step_run(&s, ATTN_PASS_BACKWARD | ATTN_PASS_DROPOUT, 77);
+    for (size_t i = 0; i < attn_model_param_count(m); i++) {
+        const attn_param *p = attn_model_param(m, i);
+        attn_view w = attn_param_view(m, p, attn_model_weights(m));
+        attn_view g = attn_param_view(m, p, s.gradients);
+        double *direction = arena_get(&s.memory, (size_t)p->count * sizeof *direction);
+        double want = 0, side[2], got;
+
+        for (int64_t j = 0; j < p->count; j++) {
+            direction[j] = rng_bell(r);
+            want += direction[j] * step_get(&g, j);
+        }
+        for (int k = 0; k < 2; k++) {
+            for (int64_t j = 0; j < p->count; j++)
+                step_put(&w, j, step_get(&w, j) + (k ? -2 : 1) * h * direction[j]);
+            step_forward(&s, ATTN_PASS_DROPOUT, 77);
+            side[k] = loss_of(&s);
+        }
+        for (int64_t j = 0; j < p->count; j++)
+            step_put(&w, j, step_get(&w, j) + h * direction[j]);
+        got = (side[0] - side[1]) / (2 * h);
+        CHECK_MSG(fabs(got - want) <= 1e-6 * (fabs(want) + 10), "variant %d, %s: %g, difference %g",
+                  variant, p->name, want, got);
+    }
+    step_end(&s);
 }
 
 void step_end(step *s)

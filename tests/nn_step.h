@@ -33,6 +33,11 @@ void step_run(step *s, int flags, uint64_t seed);
 void step_forward(step *s, int flags, uint64_t seed);
 void step_end(step *s);
 
+/* Every tensor of an f64 model, along a random direction: the derivative by it against a central
+ * difference, with dropout as in training. relu has corners, but no sum is likely to be within 1e-6
+ * of one. Changes the model's biases. */
+void step_differences(attn_model *model, rng *r, int variant);
+
 double step_get(const attn_view *v, int64_t i);
 void step_put(const attn_view *v, int64_t i, double x);
 

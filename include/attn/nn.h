@@ -142,7 +142,7 @@ typedef struct attn_model_config {
     double logit_scale;     /* 1 */
     int output_bias;
     attn_choice
-        output; /* whether there is an output matrix. Default: with a decoder yes, else no */
+        output; /* whether there is an output matrix. Default: with a decoder of ids yes, else no */
 
     double dropout;           /* of Sub's result and of embeddings, 0 <= p < 1 */
     double dropout_attention; /* of attention weights */
@@ -165,6 +165,11 @@ typedef struct attn_model_config {
     int64_t
         token_types; /* > 0: each stack has a table of so many rows, one of which is added to each
                           * embedding (not scaled): attn_batch says which */
+
+    /* > 0, with an encoder and a decoder: the decoder reads no target, but a table of so many rows,
+     * the same for each sequence, as if they were ids of a vocabulary of their own without shift;
+     * they see one another (not causal) and the encoder, which they pool. */
+    int64_t queries;
 } attn_model_config;
 #define ATTN_MODEL_CONFIG_INIT ATTN_INIT(attn_model_config)
 
@@ -213,7 +218,8 @@ ATTN_API int64_t attn_model_elements(const attn_model *model);
 
 /* Tensors in the order of the block; NULL if i is out of range or there is no such name. Tied
  * tensors are there once: "embedding.weight" [V, d]; untied "encoder.embedding.weight",
- * "decoder.embedding.weight" and "output.weight"; "output.bias". */
+ * "decoder.embedding.weight" and "output.weight"; "output.bias". A table of queries is
+ * "decoder.queries.weight". */
 ATTN_API size_t attn_model_param_count(const attn_model *model);
 ATTN_API const attn_param *attn_model_param(const attn_model *model, size_t i);
 ATTN_API const attn_param *attn_model_find_param(const attn_model *model, const char *name);
@@ -485,8 +491,9 @@ ATTN_API int64_t attn_relative_bucket(int64_t relative, int bidirectional, int64
 
 /* Sequences, packed one after the other without padding: the ids of sequence i are those from
  * starts[i] to starts[i + 1] - 1; starts[0] is 0, the last start is the number of tokens. A
- * sequence may be empty. Encoders read `source`, decoders `target` (see attn_start); what the model
- * has no use for is ignored and may be NULL. */
+ * sequence may be empty. Encoders read `source`, decoders `target` (see attn_start) or, with
+ * queries, nothing of it: then each sequence has that many rows. What the model has no use for is
+ * ignored and may be NULL. */
 typedef struct attn_batch {
     size_t struct_size;
     int64_t segments; /* sequences, or pairs of them; at least 1 */

@@ -185,6 +185,9 @@ static void lay_side(const attn__run *r, attn__cursor *c, attn__side *side,
     side->block = attn__take(c, side->half->layers, 1, sizeof *side->block);
     for (size_t i = 0; side->block && i < side->half->layers; i++)
         side->block[i] = (attn__block_state){0};
+    side->own_starts = NULL;
+    if (g->queries > 0 && side == &r->decoder)
+        side->own_starts = attn__take(c, (size_t)r->segments + 1, 1, sizeof *side->own_starts);
     side->id = attn__take(c, rows, 1, sizeof *side->id);
     side->place = attn__take(c, rows, 1, sizeof *side->place);
     side->sequence = attn__take(c, rows, 1, sizeof *side->sequence);

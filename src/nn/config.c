@@ -52,7 +52,7 @@ static void complete_options(attn_model_config *c)
     set_real(&c->norm_eps, 1e-5);
     choose(&c->final_norm, c->place == ATTN_PLACE_PRE);
     choose(&c->embedding_norm, false);
-    choose(&c->output, attn__has_decoder(c));
+    choose(&c->output, attn__has_decoder(c) && c->queries == 0);
     if (c->activation == ATTN_ACT_NONE)
         c->activation = ATTN_ACT_RELU;
     if (c->positions == ATTN_POSITIONS_LEARNED)
@@ -146,6 +146,7 @@ static attn_status check_sizes(const attn_model_config *c, attn_error *err)
         {c->t5_buckets, c->positions == ATTN_POSITIONS_T5 ? 4 : 0, 1 << 16, "t5_buckets"},
         {c->t5_max_distance, c->t5_buckets, 1 << 30, "t5_max_distance"},
         {c->token_types, 0, INT32_MAX, "token_types"},
+        {c->queries, 0, c->stack == ATTN_STACK_ENCODER_DECODER ? 1 << 24 : 0, "queries"},
     };
 
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
@@ -193,6 +194,9 @@ static attn_status check_together(const attn_model_config *c, attn_error *err)
         c->source_vocabulary != c->vocabulary)
         return attn__fail(err, ATTN_E_SHAPE, 0, "tie_embeddings: vocabularies of %lld and %lld",
                           (long long)c->source_vocabulary, (long long)c->vocabulary);
+    if (c->queries && (c->tie_embeddings || c->tie_output))
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "%s: with queries there is no target embedding",
+                          c->tie_output ? "tie_output" : "tie_embeddings");
     if (attn__has_decoder(c) && c->start == ATTN_START_TOKEN &&
         (c->start_token < 0 || c->start_token >= c->vocabulary))
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "start_token: %lld is not in the vocabulary",
@@ -303,7 +307,7 @@ static double tables_count(const attn_model_config *c)
 {
     double v = (double)c->vocabulary, source = (double)c->source_vocabulary;
     bool both = c->stack == ATTN_STACK_ENCODER_DECODER;
-    double rows = v + (both && !c->tie_embeddings ? source : 0);
+    double rows = (c->queries ? (double)c->queries : v) + (both && !c->tie_embeddings ? source : 0);
 
     if (c->output == ATTN_YES)
         rows += c->tie_output ? 0 : v;

@@ -20,6 +20,9 @@ static attn_status check_options(const attn_model *model, attn_generator_options
     if (!model->decoder.present || model->output < 0)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "model: has no %s",
                           model->decoder.present ? "output matrix" : "decoder");
+    if (model->config.queries > 0)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0,
+                          "model: its decoder reads a table of queries, which no token follows");
     if (o->weights != ATTN_F32 && o->weights != ATTN_F16 && o->weights != ATTN_BF16 &&
         o->weights != ATTN_I8)
         return attn__fail(err, ATTN_E_ARGUMENT, 0,

@@ -170,7 +170,8 @@ static void add_tables(attn_model *m)
         m->encoder.embedding =
             add(m, "encoder.", "embedding.weight", source, c->d, ATTN_PARAM_DECAY);
         m->decoder.embedding =
-            add(m, "decoder.", "embedding.weight", c->vocabulary, c->d, ATTN_PARAM_DECAY);
+            add(m, "decoder.", c->queries ? "queries.weight" : "embedding.weight",
+                c->queries ? c->queries : c->vocabulary, c->d, ATTN_PARAM_DECAY);
     } else {
         m->encoder.embedding = m->decoder.embedding =
             add(m, "", "embedding.weight", c->vocabulary, c->d, ATTN_PARAM_DECAY);
@@ -238,7 +239,7 @@ static attn_status make_tables(attn_model *m)
 
     TRY(make_half(m, &m->encoder, attn__has_encoder(c), c->encoder_layers));
     TRY(make_half(m, &m->decoder, attn__has_decoder(c), c->decoder_layers));
-    m->decoder.causal = true;
+    m->decoder.causal = c->queries == 0;
     m->param_room = (m->encoder.layers + m->decoder.layers) * BLOCK_TENSORS + OTHER_TENSORS;
     m->param = attn__new(m->ctx, m->param_room * sizeof *m->param);
     m->name = attn__new(m->ctx, m->param_room * sizeof *m->name);

@@ -48,6 +48,19 @@ static attn_status check_limit(int64_t value, int64_t low, int64_t high, const c
     return ATTN_OK;
 }
 
+/* The decoder's rows where they are a table. */
+static attn_status set_queries(attn__run *r, attn_error *err)
+{
+    int64_t n = r->model->config.queries;
+
+    if (r->segments > INT32_MAX / n)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0, "segments: %lld with %lld queries each",
+                          (long long)r->segments, (long long)n);
+    r->decoder.rows = (size_t)(r->segments * n);
+    r->decoder.longest = (size_t)n;
+    return ATTN_OK;
+}
+
 static attn_status set_limits(attn__run *r, const attn_batch_limits *l, attn_error *err)
 {
     TRY(check_limit(l->segments, 1, INT32_MAX, "segments", err));
@@ -57,6 +70,8 @@ static attn_status set_limits(attn__run *r, const attn_batch_limits *l, attn_err
         r->encoder.rows = (size_t)l->source_tokens;
         r->encoder.longest = (size_t)l->longest_source;
     }
+    if (r->model->config.queries > 0)
+        return set_queries(r, err);
     if (r->decoder.half) {
         TRY(check_limit(l->target_tokens, 0, INT32_MAX, "target_tokens", err));
         TRY(check_limit(l->longest_target, 0, l->target_tokens, "longest_target", err));
@@ -143,6 +158,12 @@ static attn_status set_batch(attn__run *r, const attn_batch *batch, attn_error *
     TRY(check_limit(batch->first_segment, 0, INT32_MAX - batch->segments, "first_segment", err));
     TRY(set_side(r, &r->encoder, batch->source, batch->source_starts, batch->source_types,
                  both ? c->source_vocabulary : c->vocabulary, "source", err));
+    if (c->queries > 0) {
+        TRY(set_queries(r, err));
+        TRY(attn__check_places(c, c->queries, "queries", err));
+        r->decoder.types = batch->target_types;
+        return check_types(r, batch->target_types, (int64_t)r->decoder.rows, "target", err);
+    }
     return set_side(r, &r->decoder, batch->target, batch->target_starts, batch->target_types,
                     c->vocabulary, "target", err);
 }
@@ -154,6 +175,8 @@ static int32_t shown(const attn__run *r, const attn__side *side, int64_t first, 
 {
     const attn_model_config *c = &r->model->config;
 
+    if (side->own_starts)
+        return (int32_t)i;
     if (!side->half->causal || c->start == ATTN_START_NONE)
         return side->given[first + i];
     if (i > 0)
@@ -258,6 +281,10 @@ static attn_status open_pass(attn__run *r, const attn_model *model, const attn_p
     if (!pass->arena || (uintptr_t)pass->arena % 64 != 0)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "arena: NULL, or not aligned to 64 bytes");
     attn__lay_out(r, pass->arena);
+    for (int64_t i = 0; r->decoder.own_starts && i <= r->segments; i++)
+        r->decoder.own_starts[i] = i * model->config.queries;
+    if (r->decoder.own_starts)
+        r->decoder.starts = r->decoder.own_starts;
     r->work = (char *)pass->arena + size;
     r->work_size = pass->arena_size - size;
     return ATTN_OK;

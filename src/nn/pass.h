@@ -67,6 +67,7 @@ typedef struct attn__side {
     const int32_t *given; /* the caller's ids */
     const int64_t *starts;
     const int32_t *types;           /* the caller's, or NULL */
+    int64_t *own_starts;            /* of queries, which are in no batch; or NULL */
     int32_t *id, *place, *sequence; /* of each row: after the shift, -1 a zero vector; position in
                                      * its sequence; number of the sequence */
     int32_t *at;                    /* row of the table of positions */

@@ -31,7 +31,7 @@ enum { TEXT = 40, PREFIX = 5 };
     SMALL(tie_output) REAL(embedding_scale) REAL(logit_scale) SMALL(output_bias) SMALL(output)     \
     REAL(dropout) REAL(dropout_attention) REAL(dropout_ff) SMALL(qk_norm) SMALL(qk_temperature)    \
     SMALL(has_attention_scale) REAL(attention_scale) REAL(softcap) SMALL(score) SMALL(start)       \
-    LARGE(start_token) SMALL(init) REAL(init_std) LARGE(token_types)
+    LARGE(start_token) SMALL(init) REAL(init_std) LARGE(token_types) LARGE(queries)
 /* clang-format on */
 
 #define COUNT_FIELD(name) +1

@@ -219,6 +219,9 @@ static attn_status make(attn_trainer *t, attn_error *err)
 
     if (!output.data)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "model: it has no output matrix");
+    if (m->queries > 0)
+        return attn__fail(err, ATTN_E_ARGUMENT, 0,
+                          "model: its decoder reads queries, a corpus has targets for ids alone");
     t->type = m->type;
     t->elements = attn_model_elements(t->model);
     t->bytes = (size_t)t->elements * attn_type_size(t->type);
