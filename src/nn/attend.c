@@ -133,6 +133,8 @@ static attn__additive_call additive_call(const sublayer *u)
     if (r->step && !u->cross) { /* a segment for each hypothesis */
         a.segments = r->memory->count;
         a.q_starts = r->memory->ordinal;
+        a.k = grid(u->x.k, (ptrdiff_t)c->dk, (int64_t)r->memory->length * c->dk);
+        a.v = grid(u->x.v, (ptrdiff_t)c->dv, (int64_t)r->memory->length * c->dv);
         a.k_starts = r->memory->first;
         a.k_counts = r->memory->ends;
         a.causal = false;

@@ -98,8 +98,8 @@ static attn_status make_cache(attn__memory *m, attn__layer_memory *l, attn_error
     o.dv = g->dv;
     o.capacity = o.page = n;
     o.block_table = m->slot_of;
-    o.k = attn_view_bshd(l->k, g->type, slots, g->kv_heads, n, g->dk);
-    o.v = attn_view_bshd(l->v, g->type, slots, g->kv_heads, n, g->dv);
+    o.k = attn_view_bhsd(l->k, g->type, slots, g->kv_heads, n, g->dk);
+    o.v = attn_view_bhsd(l->v, g->type, slots, g->kv_heads, n, g->dv);
     return attn_cache_create(m->ctx, &o, &l->cache, err);
 }
 
@@ -222,6 +222,15 @@ static void *row_at(const attn__memory *m, void *base, size_t row, ptrdiff_t wid
     return (char *)base + row * m->unit * (size_t)width;
 }
 
+/* Row p of a head in a slot. */
+static void *slot_row(const attn__memory *m, void *base, size_t slot, size_t head, size_t p,
+                      size_t width)
+{
+    size_t heads = (size_t)m->model->config.kv_heads;
+
+    return (char *)base + ((slot * heads + head) * m->length + p) * width * m->unit;
+}
+
 static void store_sources(const attn__memory *m, const attn__layer_memory *l, size_t rows,
                           const attn__heads *x)
 {
@@ -238,7 +247,8 @@ void attn__memory_store(const attn__run *r, size_t layer, bool cross, const attn
     const attn__memory *m = r->memory;
     const attn__layer_memory *l = &m->layer[layer];
     const attn__side *side = &r->decoder;
-    size_t k = key_width(m), v = value_width(m), before = r->step ? 0 : m->fresh;
+    size_t heads = (size_t)m->model->config.kv_heads, before = r->step ? 0 : m->fresh;
+    size_t dk = (size_t)m->model->config.dk, dv = (size_t)m->model->config.dv;
 
     if (cross) {
         store_sources(m, l, r->encoder.rows, x);
@@ -246,10 +256,13 @@ void attn__memory_store(const attn__run *r, size_t layer, bool cross, const attn
     }
     for (size_t i = 0; i < side->rows; i++) {
         size_t slot = (size_t)m->slot_of[before + (size_t)side->sequence[i]];
-        size_t to = slot * m->length + (size_t)side->place[i];
+        size_t p = (size_t)side->place[i];
+        const char *k = row_at(m, x->k, i, x->k_row), *v = row_at(m, x->v, i, x->v_row);
 
-        copy_rows(m, row_at(m, l->k, to, (ptrdiff_t)k), 0, row_at(m, x->k, i, x->k_row), 0, 1, k);
-        copy_rows(m, row_at(m, l->v, to, (ptrdiff_t)v), 0, row_at(m, x->v, i, x->v_row), 0, 1, v);
+        for (size_t h = 0; h < heads; h++, k += dk * m->unit, v += dv * m->unit) {
+            memcpy(slot_row(m, l->k, slot, h, p, dk), k, dk * m->unit);
+            memcpy(slot_row(m, l->v, slot, h, p, dv), v, dv * m->unit);
+        }
     }
 }
 
@@ -351,19 +364,20 @@ static void copy_history(attn__memory *m, size_t to, size_t from, int64_t held)
 {
     int64_t *mine = m->origin + to * m->length, *its = m->origin + from * m->length;
     int64_t same = m->valid[to] < held ? m->valid[to] : held;
-    size_t k = key_width(m), v = value_width(m), at, put, rows;
+    size_t dk = (size_t)m->model->config.dk, dv = (size_t)m->model->config.dv, rows, put;
 
     while (same > 0 && mine[same - 1] != its[same - 1])
         same--;
     rows = (size_t)(held - same);
-    at = from * m->length + (size_t)same;
-    put = to * m->length + (size_t)same;
+    put = (size_t)same;
     for (size_t i = 0; i < m->layers; i++) {
         const attn__layer_memory *l = &m->layer[i];
-        memcpy(row_at(m, l->k, put, (ptrdiff_t)k), row_at(m, l->k, at, (ptrdiff_t)k),
-               rows * k * m->unit);
-        memcpy(row_at(m, l->v, put, (ptrdiff_t)v), row_at(m, l->v, at, (ptrdiff_t)v),
-               rows * v * m->unit);
+        for (size_t h = 0; h < (size_t)m->model->config.kv_heads; h++) {
+            memcpy(slot_row(m, l->k, to, h, put, dk), slot_row(m, l->k, from, h, put, dk),
+                   rows * dk * m->unit);
+            memcpy(slot_row(m, l->v, to, h, put, dv), slot_row(m, l->v, from, h, put, dv),
+                   rows * dv * m->unit);
+        }
     }
     memcpy(mine + same, its + same, rows * sizeof *mine);
     m->valid[to] = held;
@@ -430,7 +444,7 @@ attn_status attn__memory_prepare(attn__memory *m, attn_error *err)
     for (size_t i = 0; i < m->count; i++) {
         size_t n = (size_t)m->held[i] + 1;
 
-        m->first[i] = m->slot_of[i] * (int64_t)m->length;
+        m->first[i] = m->slot_of[i] * m->model->config.kv_heads * (int64_t)m->length;
         m->ends[i] = (int64_t)n;
         m->longest = n > m->longest ? n : m->longest;
         for (size_t l = 0; l < m->layers; l++)

@@ -17,7 +17,7 @@
 #include "src/nn/pass.h"
 
 typedef struct attn__layer_memory {
-    void *k, *v;       /* [slots][length][key heads][width] */
+    void *k, *v;       /* [slots][key heads][length][width]: what a head reads is one stream */
     attn_cache *cache; /* over them; slots are its pages, hypotheses its sequences */
     attn__heads cross; /* k, v of the sources */
 } attn__layer_memory;
@@ -40,7 +40,8 @@ struct attn__memory {
     int64_t *held;                    /* rows */
     int32_t *next_slot, *next_source; /* while they move */
     int64_t *next_held;
-    int64_t *first, *ends; /* first rows, and how many with the one being made */
+    int64_t *first, *ends; /* first row of the first head, as rows of one head count, and how many
+                            * rows with the one being made */
     int64_t *ordinal;      /* 0, 1, ... */
     bool *stays;           /* a child has the slot of number i */
 
