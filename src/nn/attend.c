@@ -14,7 +14,8 @@ typedef struct sublayer {
     const attn__attend_state *s;
     const void *y, *z; /* what queries and keys are made of */
     bool cross, joined;
-    attn__heads x, dx; /* queries, keys, values, and (backward) their gradients */
+    attn__heads x, dx;        /* queries, keys, values, and (backward) their gradients */
+    ptrdiff_t k_head, v_head; /* from one head of x's keys to the next; 0: they lie side by side */
     uint32_t site;
 } sublayer;
 
@@ -36,13 +37,15 @@ static void read_memory(sublayer *u)
 {
     const attn__memory *m = u->r->memory;
     const attn__layer_memory *l = &m->layer[layer_of(u)];
+    size_t dk = (size_t)u->r->model->config.dk, dv = (size_t)u->r->model->config.dv;
+    size_t rows = u->cross ? m->tokens : m->length;
 
-    u->x.k = u->cross ? l->cross.k : l->k;
-    u->x.v = u->cross ? l->cross.v : l->v;
-    if (u->cross) {
-        u->x.k_row = l->cross.k_row;
-        u->x.v_row = l->cross.v_row;
-    }
+    u->x.k = u->cross ? l->cross_k : l->k;
+    u->x.v = u->cross ? l->cross_v : l->v;
+    u->x.k_row = (ptrdiff_t)dk;
+    u->x.v_row = (ptrdiff_t)dv;
+    u->k_head = (ptrdiff_t)(rows * dk);
+    u->v_head = (ptrdiff_t)(rows * dv);
 }
 
 /* row: from one row to the next; 0: heads fill it. */
@@ -89,6 +92,10 @@ static void fill_call(const sublayer *u, attn_forward_args *f, attn_mask *m)
     f->q = heads_of(r, u->x.q, u->side->rows, c->heads, c->dk, u->x.q_row);
     f->k = heads_of(r, u->x.k, u->keys->rows, c->kv_heads, c->dk, u->x.k_row);
     f->v = heads_of(r, u->x.v, u->keys->rows, c->kv_heads, c->dv, u->x.v_row);
+    if (u->k_head) {
+        f->k.stride[1] = u->k_head;
+        f->v.stride[1] = u->v_head;
+    }
     f->out = heads_of(r, s->o, u->side->rows, c->heads, c->dv, 0);
     f->lse = attn_view_bhsd(s->lse, c->type, 1, c->heads, (int64_t)u->side->rows, 1);
     f->mask = m;
@@ -126,15 +133,13 @@ static attn__additive_call additive_call(const sublayer *u)
                              .w = attn__tensor(r, u->a->score, false)};
 
     a.q = grid(u->x.q, u->x.q_row, c->dk);
-    a.k = grid(u->x.k, u->x.k_row, c->dk);
-    a.v = grid(u->x.v, u->x.v_row, c->dv);
+    a.k = grid(u->x.k, u->x.k_row, u->k_head ? u->k_head : c->dk);
+    a.v = grid(u->x.v, u->x.v_row, u->v_head ? u->v_head : c->dv);
     a.p = grid(u->s->lse, (ptrdiff_t)longest, (int64_t)(u->side->rows * longest));
     a.out = grid(u->s->o, (ptrdiff_t)(c->heads * c->dv), c->dv);
     if (r->step && !u->cross) { /* a segment for each hypothesis */
         a.segments = r->memory->count;
         a.q_starts = r->memory->ordinal;
-        a.k = grid(u->x.k, (ptrdiff_t)c->dk, (int64_t)r->memory->length * c->dk);
-        a.v = grid(u->x.v, (ptrdiff_t)c->dv, (int64_t)r->memory->length * c->dv);
         a.k_starts = r->memory->first;
         a.k_counts = r->memory->ends;
         a.causal = false;

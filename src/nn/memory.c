@@ -36,7 +36,6 @@ static void lay_layer(attn__memory *m, attn__cursor *c, attn__layer_memory *l, s
     const attn_model_config *g = &m->model->config;
     const attn__attention *a = &m->model->decoder.block[i].cross;
     size_t k = (size_t)(g->kv_heads * g->dk), v = (size_t)(g->kv_heads * g->dv), rows;
-    bool joined = a->k.weight >= 0 && attn__joins(m->model, a, true);
 
     if (!attn__mul(m->hypotheses, m->length, &rows))
         rows = SIZE_MAX;
@@ -44,12 +43,8 @@ static void lay_layer(attn__memory *m, attn__cursor *c, attn__layer_memory *l, s
     l->v = attn__take(c, rows, v, m->unit);
     if (a->k.weight < 0)
         return;
-    l->cross.k_row = (ptrdiff_t)(joined ? k + v : k);
-    l->cross.v_row = (ptrdiff_t)(joined ? k + v : v);
-    l->cross.k = attn__take(c, m->tokens, joined ? k + v : k, m->unit);
-    l->cross.v = joined && l->cross.k ? (char *)l->cross.k + k * m->unit : NULL;
-    if (!joined)
-        l->cross.v = attn__take(c, m->tokens, v, m->unit);
+    l->cross_k = attn__take(c, m->tokens, k, m->unit);
+    l->cross_v = attn__take(c, m->tokens, v, m->unit);
 }
 
 static size_t lay_out(attn__memory *m, char *base)
@@ -198,23 +193,13 @@ void attn__memory_clear(attn__memory *m)
 
 /* --- Rows ----------------------------------------------------------------------------------- */
 
-static size_t key_width(const attn__memory *m)
-{
-    return (size_t)(m->model->config.kv_heads * m->model->config.dk);
-}
-
-static size_t value_width(const attn__memory *m)
-{
-    return (size_t)(m->model->config.kv_heads * m->model->config.dv);
-}
-
 /* Rows of `width` elements, which lie to_row and from_row apart. */
 static void copy_rows(const attn__memory *m, void *to, ptrdiff_t to_row, const void *from,
                       ptrdiff_t from_row, size_t rows, size_t width)
 {
     for (size_t i = 0; i < rows; i++)
-        memmove((char *)to + (ptrdiff_t)(i * m->unit) * to_row,
-                (const char *)from + (ptrdiff_t)(i * m->unit) * from_row, width * m->unit);
+        memcpy((char *)to + (ptrdiff_t)(i * m->unit) * to_row,
+               (const char *)from + (ptrdiff_t)(i * m->unit) * from_row, width * m->unit);
 }
 
 static void *row_at(const attn__memory *m, void *base, size_t row, ptrdiff_t width)
@@ -231,15 +216,24 @@ static void *slot_row(const attn__memory *m, void *base, size_t slot, size_t hea
     return (char *)base + ((slot * heads + head) * m->length + p) * width * m->unit;
 }
 
+/* Row i of a head of the sources. */
+static void *source_row(const attn__memory *m, void *base, size_t head, size_t i, size_t width)
+{
+    return (char *)base + (head * m->tokens + i) * width * m->unit;
+}
+
 static void store_sources(const attn__memory *m, const attn__layer_memory *l, size_t rows,
                           const attn__heads *x)
 {
+    size_t dk = (size_t)m->model->config.dk, dv = (size_t)m->model->config.dv;
     size_t from = (size_t)m->keys_from[m->fresh_source];
 
-    copy_rows(m, row_at(m, l->cross.k, from, l->cross.k_row), l->cross.k_row, x->k, x->k_row, rows,
-              key_width(m));
-    copy_rows(m, row_at(m, l->cross.v, from, l->cross.v_row), l->cross.v_row, x->v, x->v_row, rows,
-              value_width(m));
+    for (size_t h = 0; h < (size_t)m->model->config.kv_heads; h++) {
+        copy_rows(m, source_row(m, l->cross_k, h, from, dk), (ptrdiff_t)dk,
+                  row_at(m, x->k, h, (ptrdiff_t)dk), x->k_row, rows, dk);
+        copy_rows(m, source_row(m, l->cross_v, h, from, dv), (ptrdiff_t)dv,
+                  row_at(m, x->v, h, (ptrdiff_t)dv), x->v_row, rows, dv);
+    }
 }
 
 void attn__memory_store(const attn__run *r, size_t layer, bool cross, const attn__heads *x)
@@ -284,14 +278,16 @@ static void move_source(attn__memory *m, size_t from, size_t to)
 {
     size_t rows = (size_t)m->keys_count[from];
     size_t at = (size_t)m->keys_from[from], put = (size_t)m->keys_from[to];
+    size_t dk = (size_t)m->model->config.dk, dv = (size_t)m->model->config.dv;
 
-    for (size_t i = 0; i < m->layers && at != put; i++) {
-        const attn__heads *x = &m->layer[i].cross;
-        copy_rows(m, row_at(m, x->k, put, x->k_row), x->k_row, row_at(m, x->k, at, x->k_row),
-                  x->k_row, rows, key_width(m));
-        copy_rows(m, row_at(m, x->v, put, x->v_row), x->v_row, row_at(m, x->v, at, x->v_row),
-                  x->v_row, rows, value_width(m));
-    }
+    for (size_t i = 0; i < m->layers && at != put; i++)
+        for (size_t h = 0; h < (size_t)m->model->config.kv_heads; h++) {
+            const attn__layer_memory *l = &m->layer[i];
+            memmove(source_row(m, l->cross_k, h, put, dk), source_row(m, l->cross_k, h, at, dk),
+                    rows * dk * m->unit);
+            memmove(source_row(m, l->cross_v, h, put, dv), source_row(m, l->cross_v, h, at, dv),
+                    rows * dv * m->unit);
+        }
     m->keys_count[to] = (int64_t)rows;
     m->keys_from[to + 1] = m->keys_from[to] + (int64_t)rows;
 }

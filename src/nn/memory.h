@@ -19,7 +19,7 @@
 typedef struct attn__layer_memory {
     void *k, *v;       /* [slots][key heads][length][width]: what a head reads is one stream */
     attn_cache *cache; /* over them; slots are its pages, hypotheses its sequences */
-    attn__heads cross; /* k, v of the sources */
+    void *cross_k, *cross_v; /* of the sources: [key heads][tokens][width] */
 } attn__layer_memory;
 
 struct attn__memory {
