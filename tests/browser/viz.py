@@ -224,6 +224,7 @@ def png_decodes_elsewhere(page, folder):
 
 
 def screenshots(page, folder, keep):
+    os.makedirs(keep, exist_ok=True)
     for name in VIEWERS + STILL:
         for theme in ("light", "dark"):
             page.theme(theme)
