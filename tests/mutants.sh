@@ -3,6 +3,7 @@
 # notice.
 #
 #     tests/mutants.sh [filter]     only mutants whose name or file contains the filter
+#     tests/mutants.sh stats        those of attn_stats, which have "stats" in either
 #
 # A mutant is `name | file | perl substitution`. One that changes nothing has lost its place in the
 # source and fails like one that escapes; both must be mended here, or a test added. Needs cc, perl
@@ -19,6 +20,7 @@ flags=(-std=c11 -O1 -ffp-contract=off -w)
 forward=("test_differential --cases 500" "test_differential --cases 4000" test_laws test_laws_bounds
          test_pairs)
 backward=("test_backward_differential --cases 500" test_backward test_backward_memory)
+stats=("test_stats --set scalar" "test_stats_laws --set scalar")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tree" && cp -r src include tests "$work/tree" && cd "$work/tree" || exit 1 # others may edit
@@ -109,6 +111,51 @@ masked cells keep their gradient  | kernels/gradient_real.h | s/masked \? V\(kee
 ds without delta                  | kernels/gradient_real.h | s/V\(sub\)\(V\(load\)\(dp\), delta\)/V(load)(dp)/
 last row left out of dk and dv    | kernels/gradient_real.h | s/r < rows; r\+\+, p \+= TILE/r + 1 < rows; r++, p += TILE/
 distance with its sign            | kernels/gradient_real.h | s/V\(abs\)\((V\(sub\)\(from, V\(add\)\(column, V\(set1\)\(\(REAL\)c\)\)\))\)/$1/
+map rows one further on           | core/stats.h | s/cell = \(number - side->first\) \/ side->block/cell = (number - side->first + 1) \/ side->block/
+maps of packed keys by the longest | core/stats.c | s/return p->mask.k_starts\[sequence \+ 1\] - p->mask.k_starts\[sequence\];/return p->columns;/
+maps of caches by the longest     | core/stats.c | s/return s.keys;/return p->columns;/
+heads joined under a map          | core/stats.c | s/s->rows <= FEW_QUERIES && !has_map\(p\)/s->rows <= FEW_QUERIES/
+sums not cleared                  | core/stats.c | s/if \(fields\[f\].shape != CELL\)\s*attn__clear\([^;]*;/;/
+minus infinity of the other half  | core/stats.c | s/\? 0xfc00 : 0xff80/? 0xff80 : 0xfc00/
+mean of masked parts              | core/stats.c | s/if \(cells > 0\)/if (1)/
+counts wrap                       | core/stats.c | s/x > INT32_MAX \? INT32_MAX : \(int32_t\)x/(int32_t)x/
+NaN in a map gives way            | core/stats.c | s/is == is && //
+i32 for any number of keys        | core/stats.c | s/p->columns > INT32_MAX/p->columns < 0/
+distances from the row after      | core/stats_real.h | s/\(REAL\)behind\)/(REAL)(behind + 1))/
+first key never in lane 0          | core/stats_real.h | s/first >= 0 && first < attn__tile/first > 0 \&\& first < attn__tile/
+previous key in the last lane     | core/stats_real.h | s/behind <= attn__tile/behind < attn__tile/
+top keys forget k_start           | core/stats_real.h | s/(size_t count = s->top_count.*?int64_t column = )s->w.seq.column \+ /$1/s
+top keys: the last of equals      | core/stats_real.h | s/at > 0 && x > top\[at - 1\]/at > 0 \&\& x >= top[at - 1]/
+top keys: a tie takes the end     | core/stats_real.h | s/!\(x > top\[size - 1\]\)/x < top[size - 1]/
+top keys of broken rows           | core/stats_real.h | s/if \(s->factor\[r\] != s->factor\[r\]\)\s*return;//
+top weights past the last key     | core/stats_real.h | s/lanes\(0, \(int64_t\)count\)/lanes(0, (int64_t)padded)/
+top weights of broken rows        | core/stats_real.h | s/broken \? \(double\)NAN : \(double\)cell\[c\]/(double)cell[c]/
+logits of head 0                  | core/stats_real.h | s/ - s->ask->logits_head;/;/
+buckets without their first edge  | core/stats_real.h | s/edge\[middle\] <= behind - from/edge[middle] < behind - from/
+bucket before the first edge      | core/stats_real.h | s/if \(behind - from < edge\[at\]\)\s*return;//
+bucket takes its lanes twice      | core/stats_real.h | s/\(lanes\(from, end\) & all\) == all/(lanes(from, end) \& allow) == allow/
+buckets of the item before        | core/stats_real.h | s/memset\(s->buckets, 0,[^;]*;//
+query weight of row 0             | core/stats_real.h | s/attn__read\(weight, \(int64_t\)w->b, \(int64_t\)w->head\[r\], w->row\[r\]\)/attn__read(weight, (int64_t)w->b, (int64_t)w->head[r], 0)/
+weights of the first row of six   | core/stats_real.h | s/s->weight \+ g \+ r\)/s->weight + g)/
+columns of all heads to one       | core/stats_real.h | s/w->head\[g \+ r \+ n\] == w->head\[g \+ r\] &&/1 \&\&/
+chosen rows: the next one too     | core/stats_real.h | s/ && ask->rows\[low\] == row \? low/ ? low/
+map rows by the longest sequence  | core/stats_real.h | s/s->side\[0\].all = w->seq.rows;/s->side[0].all = w->p->rows;/
+map row held from another item    | core/stats_real.h | s/s->has_held = s->carries = false;/s->carries = false;/
+map row carried over a block lost | core/stats_real.h | s/if \(s->map_used > kept\)/if (1)/
+map row left open between blocks  | core/stats_real.h | s/size_t kept = s->carries;/size_t kept = 0;/
+count of the rows that see most   | core/stats_real.h | s/sums->all & allow\[r\]/sums->all | allow[r]/
+largest of a map: no NaN          | core/stats_real.h | s/sums->max\[lowest\(left\)\] = \(REAL\)NAN;/;/
+NaN in a cell gives way           | core/stats_real.h | s/max = max != max \|\| sums->max\[c\] <= max/max = sums->max[c] <= max/
+moment keeps its reference        | kernels/stats_kernels_real.h | s/\(\*moment \+ \*sum \* x\) \* factor/*moment * factor/
+moment moves too early            | kernels/stats_kernels_real.h | s/V\(set1\)\(\*max \+ SLACK\)\) && \*max/V(set1)(*max)) \&\& *max/
+masked lanes in the moment        | kernels/stats_kernels_real.h | s/V\(max\)\(V\(set1\)\(FAR_BELOW\), x\)/x/
+peak in the first lanes           | kernels/stats_kernels_real.h | s/at \+ \(int64_t\)c \+ __builtin_ctzll/at + __builtin_ctzll/
+candidates that are masked        | kernels/stats_kernels_real.h | s/return bits & allow;/return bits;/
+last row left out of key masses   | kernels/stats_kernels_real.h | s/for \(size_t r = 0; r < mr; r\+\+\) \{\s*vd by/for (size_t r = 0; r + 1 < mr; r++) { vd by/
+stats: entropy of the sink too     | core/engine_real.h | s/\(double\)l \* attn__log\(all\)/all * attn__log(all)/
+stats: moment forgets the sink    | core/engine_real.h | s/if \(before != \*max\)/if (0)/
+stats: peak of the last split     | core/engine_real.h | s/next->peak\[r\] > into->peak\[r\]/next->peak[r] >= into->peak[r]/
+stats: splits not moved together  | core/engine_real.h | s/k->move_moment\(&moment2, &sum2, next->max\[r\], max\);//
 '
 
 # Compiles files of a tree into a folder, with a list beside each of what it includes.
@@ -131,6 +178,16 @@ dependents() # file
     done
 }
 
+# The runs that should notice a mutant, a line each.
+runs_for() # name and file
+{
+    case $1 in
+    *stats*) printf '%s\n' "${stats[@]}" ;;
+    *backward* | *gradient*) printf '%s\n' "${backward[@]}" ;;
+    *) printf '%s\n' "${forward[@]}" ;;
+    esac
+}
+
 # Links the tests with the objects in folder $1 and runs those that follow. Prints the first that fails.
 first_failure() # folder, runs...
 {
@@ -147,7 +204,7 @@ first_failure() # folder, runs...
 
 try() # name, file, substitution
 {
-    local dir caught runs=("${forward[@]}")
+    local dir caught runs
     dir=$(mktemp -d "$work/mXXXXXX")
     mkdir "$dir/tree"
     cp -r src include "$dir/tree/"
@@ -162,7 +219,7 @@ try() # name, file, substitution
         echo "STALE    $1 (does not compile)"
         return
     }
-    [[ $2 == *backward* || $2 == *gradient* ]] && runs=("${backward[@]}")
+    mapfile -t runs < <(runs_for "$1 $2")
     caught=$(first_failure "$dir" "${runs[@]}") || caught=
     rm -rf "$dir"
     if [[ $caught ]]; then
@@ -180,19 +237,24 @@ build_base()
     for file in tests/*.c; do
         case $file in
         tests/test_*) ;;
-        *) grep -qE "attn/(io|viz)\.h|pictures\.h" "$file" || "$cc" "${flags[@]}" -I. -c "$file" \
+        *) grep -qE "attn/(io|nn|text|train|viz)\.h|pictures\.h" "$file" || "$cc" "${flags[@]}" -I. -c "$file" \
                -o "$work/base/support/$(basename "$file" .c).o" || return ;;
         esac
     done
-    for file in $(printf '%s\n' "${forward[@]%% *}" "${backward[@]%% *}" | sort -u); do
+    for file in $(printf '%s\n' "${needed[@]%% *}" | sort -u); do
         "$cc" "${flags[@]}" -I. -c "tests/$file.c" -o "$work/base/$file.o" || return
     done
 }
 
+# All runs that the chosen mutants need, each once.
+mapfile -t needed < <(while IFS='|' read -r name file change; do
+    [[ $name && "$name $file" == *"$filter"* ]] && runs_for "$name $file"
+done <<<"$mutants" | awk '!seen[$0]++')
+
 build_base || exit 1
 mkdir "$work/check"
 cp "$work"/base/src_*.o "$work/check/"
-broken=$(first_failure "$work/check" "${forward[@]}" "${backward[@]}") || exit 1
+broken=$(first_failure "$work/check" "${needed[@]}") || exit 1
 if [[ $broken ]]; then
     echo "the tests fail without any mutant: $broken"
     tail -5 "$work/check/log"
