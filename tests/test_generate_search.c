@@ -1,6 +1,7 @@
 /* test_generate_search.c: beam search against plain searches over whole passes, scores, samples. */
 #include "include/attn/generate.h"
 #include "include/attn/nn.h"
+#include "src/nn/search.h"
 #include "tests/generation.h"
 #include "tests/nn_step.h"
 
@@ -185,6 +186,40 @@ static void beams_stop_in_time(void **state)
         attn_model_destroy(m);
         arena_reset(&memory);
     }
+}
+
+/* --- One step by hand ------------------------------------------------------------------------ */
+
+/* Two hypotheses, whose candidates are given: of the first `beam` those that end do, of what
+ * follows only words live on; of equals the first hypothesis, then the lower token. */
+static void one_step(void **state)
+{
+    attn_generate_options o = toy_options();
+    attn__candidate merged[4];
+    int32_t by[4], parents[2], tokens[2];
+    attn__search_rules r = {.o = &o, .beam = 2, .best = 2, .room = 9, .merged = merged, .by = by};
+    attn__search s = {0};
+    arena memory = {0};
+    attn__candidate begin[4] = {{-0.25, 2}, {-0.25, 3}};
+    attn__candidate ending[8] = {{-0.5, 2}, {-0.625, END}, {0, 0}, {0, 0}, {-0.6875, END}, {-1, 4}};
+    attn__candidate equal[8] = {{-0.5, 4}, {-0.5, 5}, {0, 0}, {0, 0}, {-0.5, 2}, {-0.5, 3}};
+    size_t count[2] = {2, 2};
+
+    (void)state;
+    attn__search_size(&r, &s, arena_get(&memory, attn__search_size(&r, NULL, NULL)));
+    for (int way = 0; way < 2; way++) {
+        attn__search_open(&r, &s, 0, 9, NULL, NULL, 0);
+        attn__search_advance(&r, &s, begin, 4, count, parents, tokens);
+        CHECK(s.live_count == 2 && tokens[0] == 2 && tokens[1] == 3 && parents[1] == 0);
+        attn__search_advance(&r, &s, way ? equal : ending, 4, count, parents, tokens);
+        CHECK(s.live_count == 2 && !s.done);
+        CHECK(parents[0] == 0 && tokens[0] == (way ? 4 : 2));
+        CHECK(parents[1] == !way && tokens[1] == (way ? 5 : 4));
+        CHECK(s.ended_count == (way ? 0 : 1));
+        CHECK(way || (s.ended[0].tokens[0] == 2 && s.ended[0].count == 1));
+        CHECK(way || s.ended[0].sum == -0.875);
+    }
+    arena_reset(&memory);
 }
 
 /* --- Greedy, n-best ------------------------------------------------------------------------- */
@@ -437,6 +472,7 @@ int main(int argc, char **argv)
     static const test_case tests[] = {
         {"wide beams are exhaustive", wide_beams_are_exhaustive, 0},
         {"beams stop in time", beams_stop_in_time, 0},
+        {"one step", one_step, 0},
         {"beam of one is greedy", beam_of_one_is_greedy, 0},
         {"the best are ordered and distinct", the_best_are_ordered_and_distinct, 0},
         {"batch mates change nothing", batch_mates_change_nothing, 0},
