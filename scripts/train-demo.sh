@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes the model of models/en-de anew: corpus, tokenizer, training, export, scores.
+# Makes the model of models/en-de or models/en anew: corpus, tokenizer, training, export, scores.
 #
-#     scripts/train-demo.sh [mpl|all] [FOLDER]     (default: mpl, in build-demo/mpl)
+#     scripts/train-demo.sh [mpl|all|en] [FOLDER]     (default: mpl, in build-demo/mpl)
 #
 # mpl is the bundled model. all learns from every source of scripts/corpus; its weights are not shipped
-# (models/README.md). Stopped by Ctrl-C or a power failure, it goes on where it was when it is run
+# (models/README.md). en is the bundled model that goes on with English. Stopped by Ctrl-C or a power failure, it goes on where it was when it is run
 # again. ATTN_THREADS sets the threads (default: all); they change no bit of the result, but another
 # kernel set (AVX-512, NEON, scalar in place of AVX2) does.
 set -euo pipefail
@@ -15,7 +15,10 @@ threads=${ATTN_THREADS:-0}
 
 # The configuration. Width, layers and the rest are alike; what learns from more text gets a larger
 # vocabulary, more steps and less dropout.
+corpus=$which
 options=(--d 256 --ff 1024 --heads 4 --layers 3 --warmup 400 --batch 2048 --average 0.998 --smoothing 0.1)
+texts=(--source corpus/train.en --target corpus/train.de --valid-source corpus/valid.en --valid-target corpus/valid.de)
+words=(corpus/train.en corpus/train.de)
 case $which in
 mpl)
     vocabulary=6000
@@ -24,6 +27,14 @@ mpl)
 all)
     vocabulary=8000
     options+=(--dropout 0.1 --rate 0.0014 --steps 7200)    # about 26 million tokens
+    ;;
+en)
+    corpus=mpl
+    vocabulary=4000
+    texts=(--target corpus/train.en --valid-target corpus/valid.en)
+    words=(corpus/train.en)
+    options=(--d 160 --heads 5 --layers 4 --warmup 200 --batch 2048 --average 0.995 --smoothing 0
+             --dropout 0.1 --rate 0.002 --steps 2000)
     ;;
 *)
     sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
@@ -35,23 +46,23 @@ scripts/deps.sh build corpus
 attn=${ATTN:-build/attn}
 [[ -x $attn ]] || scripts/build.sh release
 attn=$(realpath "$attn")
-[[ -e $folder/corpus/LICENCES ]] || scripts/corpus/corpus.sh "$which" "$folder/corpus"
+[[ -e $folder/corpus/LICENCES ]] || scripts/corpus/corpus.sh "$corpus" "$folder/corpus"
 
 # The checkpoints name the files as they are named here.
 cd "$folder"
 [[ -e tokenizer.json ]] ||
-    "$attn" vocab corpus/train.en corpus/train.de -o tokenizer.json --size "$vocabulary" \
+    "$attn" vocab "${words[@]}" -o tokenizer.json --size "$vocabulary" \
         --special '<s>,</s>'
 if compgen -G 'run/step-*' >/dev/null; then
     "$attn" train -o run --resume --threads "$threads" --steps "${options[-1]}" --save-every 150
 else
-    "$attn" train -o run --source corpus/train.en --target corpus/train.de \
-        --valid-source corpus/valid.en --valid-target corpus/valid.de --tokenizer tokenizer.json \
-        "${options[@]}" --threads "$threads" --save-every 150
+    "$attn" train -o run "${texts[@]}" --tokenizer tokenizer.json "${options[@]}" \
+        --threads "$threads" --save-every 150
 fi
 "$attn" export run -o model --type f16
 sha256sum model/model.safetensors
 
+[[ $which == en ]] && exit
 for beam in 1 4; do
     "$attn" translate -m model --beam "$beam" <corpus/test.en >"test.beam$beam"
     echo "beam $beam:"
