@@ -183,16 +183,17 @@ ATTN_API attn_status attn_generate_score(attn_generator *generator, const attn_s
 
 /* For searches of one's own. One hypothesis for each sequence of the batch (targets: what is given
  * of them, see attn_generate), none of which will have more than `longest` tokens with what is
- * given. logits: [1, 1, segments, V] of the model's type, the generator's memory, until its next
- * call, which may be overwritten. */
+ * given. Memory grows to options.hypotheses of so many tokens. logits: [1, 1, segments, V] of the
+ * model's type, in memory of the generator's that the caller may write to, until the next call.
+ * Errors: as attn_generate; ATTN_E_ARGUMENT also for more sequences than hypotheses. */
 ATTN_API attn_status attn_generator_start(attn_generator *generator, const attn_batch *batch,
                                           int64_t longest, attn_view *logits, attn_error *err);
 
 /* The next set of hypotheses: number i is number parents[i] of the present set followed by
  * tokens[i]. A parent may have many children or none. Sources stay in order: those of parents[i]
  * ascend with i. logits: [1, 1, count, V]. count = 0 is legal and ends it. Errors: ATTN_E_ARGUMENT
- * (parents, tokens, count above the generator's hypotheses, not started), ATTN_E_FULL (`longest`);
- * the present set is then as it was. */
+ * (parents, tokens, count above the generator's hypotheses, not started), ATTN_E_FULL (`longest`):
+ * the present set is then as it was; ATTN_E_MEMORY, ATTN_E_CANCELLED: it is gone. */
 ATTN_API attn_status attn_generator_step(attn_generator *generator, const int32_t *parents,
                                          const int32_t *tokens, int64_t count, attn_view *logits,
                                          attn_error *err);
