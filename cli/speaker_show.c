@@ -524,6 +524,21 @@ static int draw_below(const speaker_maps *m, attn_figure *f)
     return CLI_OK;
 }
 
+/* Which heads one map is of; nothing where there are several, which have their names. */
+static const char *of_heads(const speaker *s, const speaker_maps *m)
+{
+    const char *heads = s->o[SPEAKER_HEADS].given ? s->o[SPEAKER_HEADS].text : "all";
+    size_t size = strlen(heads) + 80;
+    char *text = cli_take(size);
+
+    if (m->count == 1 && m->layer[0] < 0)
+        snprintf(text, size, "  \xc2\xb7  mean of the heads: %s", heads);
+    else if (m->count == 1)
+        snprintf(text, size, "  \xc2\xb7  layer %lld, head %lld", (long long)m->layer[0],
+                 (long long)m->head[0]);
+    return text;
+}
+
 int speaker_draw(const speaker *s, const speaker_maps *m, const char *texts)
 {
     static const char words[] = "of a word said the mean over its pieces, of one looked at the sum";
@@ -532,7 +547,8 @@ int speaker_draw(const speaker *s, const speaker_maps *m, const char *texts)
     attn_figure f = ATTN_FIGURE_INIT;
     attn_panel *panels = cli_take((size_t)m->count * sizeof *panels);
     int cross = s->config->stack == ATTN_STACK_ENCODER_DECODER, below = speaker_shows_below(s);
-    size_t size = strlen(texts) + 120;
+    const char *heads = of_heads(s, m);
+    size_t size = strlen(texts) + strlen(heads) + 120;
     char *notes = cli_take(size);
 
     for (int64_t i = 0; i < m->count; i++) {
@@ -546,7 +562,7 @@ int speaker_draw(const speaker *s, const speaker_maps *m, const char *texts)
             panels[i].allowed = attn_view_bhsd(m->allowed, ATTN_U8, 1, 1, m->rows, m->columns);
     }
     f.kind = kind_of(s, m->count);
-    snprintf(notes, size, "%s  \xc2\xb7  %s", texts, how);
+    snprintf(notes, size, "%s%s  \xc2\xb7  %s", texts, heads, how);
     f.title = cross ? "What each word of the translation looked at" : "What each word looked at";
     f.notes = notes;
     f.panels = panels;
