@@ -138,6 +138,7 @@ static void text_is_cleaned(void **state)
         {B("ab"), 1, ATTN__TOKEN, "\xe2\x80\xa6"},
         {B(" na\xc3\xafve\n"), 20, ATTN__PLAIN, "_na?ve\\n"},
         {B("abcdefg"), 6, ATTN__PLAIN, "abcde~"},
+        {B("cafe\xcc\x81s"), 20, ATTN__PLAIN, "cafes"},
         {B(""), 6, ATTN__TOKEN, ""},
     };
 #undef B

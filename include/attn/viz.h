@@ -109,7 +109,7 @@ typedef enum attn_colours {
     ATTN_COLOURS_CIVIDIS,
     ATTN_COLOURS_MAGMA,
     ATTN_COLOURS_GREY,
-    ATTN_COLOURS_DIVERGING /* blue, light, red; limits become -a .. a unless given */
+    ATTN_COLOURS_DIVERGING /* blue, light, brown; limits become -a .. a unless given */
 } attn_colours;
 
 /* How cells were pooled by the caller, and are where a picture has fewer pixels than cells. The

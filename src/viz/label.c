@@ -181,6 +181,8 @@ size_t attn__label_clean(attn__out *out, const char *bytes, size_t size, size_t 
             c.size = c.columns = 0;
             add_ascii(&c, "?");
         }
+        if (form == ATTN__PLAIN && c.size > 1 && (c.text[1] & 0x80))
+            c.size = 1; /* a letter without its accents */
         after_space = space;
         if (used + c.columns > columns) {
             out->size = out->failed ? out->size : cut;
