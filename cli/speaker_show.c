@@ -472,31 +472,37 @@ speaker_mean speaker_mean_of(const speaker *s)
     return is_page(s) && kind_of(s, 1) == ATTN_FIGURE_MAP ? SPEAKER_MEAN_FIRST : SPEAKER_NO_MEAN;
 }
 
-/* "cat 81 %, red 12 %": the heaviest of a row, and the next ones of at least a tenth. */
-static attn_label reading(const speaker_maps *m, int64_t row)
+/* "cat 81 %, red 12 %": the heaviest of a row, and the next ones of at least a tenth that fit. */
+static attn_label reading(const speaker_maps *m, int64_t row, int64_t room)
 {
-    enum { MOST = 3, SIZE = 160 };
+    enum { MOST = 3, SIZE = 64 };
     const float *cells = m->cells + row * m->columns;
     int64_t taken[MOST];
-    char *text = cli_take(SIZE);
+    char *text = cli_take(MOST * SIZE);
     size_t size = 0;
 
     for (int k = 0; k < MOST && k < m->columns; k++) {
+        char part[SIZE];
         int64_t best = -1;
         const attn_label *word;
+        int n, most = 24;
         for (int64_t c = 0; c < m->columns; c++) {
             int used = 0;
             for (int i = 0; i < k; i++)
                 used |= taken[i] == c;
             best = !used && (best < 0 || cells[c] > cells[best]) ? c : best;
         }
-        if (k > 0 && cells[best] < 0.1F)
-            break;
         taken[k] = best;
         word = &m->column_labels[best];
-        size += (size_t)snprintf(text + size, SIZE - size, "%s%.*s %.0f %%", k ? ", " : "",
-                                 word->size < 24 ? (int)word->size : 24, word->text,
-                                 100 * (double)cells[best]);
+        most = word->size < 24 ? (int)word->size : most;
+        while (most > 0 && most < (int)word->size && (word->text[most] & 0xc0) == 0x80)
+            most--; /* whole characters */
+        n = snprintf(part, SIZE, "%s%.*s %.0f %%", k ? ", " : "", most, word->text,
+                     100 * (double)cells[best]);
+        if (k > 0 && (cells[best] < 0.1F || (int64_t)size + n > room))
+            break;
+        memcpy(text + size, part, (size_t)n);
+        size += (size_t)n;
     }
     return (attn_label){text, size};
 }
@@ -505,15 +511,16 @@ static attn_label reading(const speaker_maps *m, int64_t row)
  * the readings alone. */
 static int draw_below(const speaker_maps *m, attn_figure *f)
 {
-    enum { LABELS = 18, READING = 24 };
+    enum { LABELS = 18, READING = 22 };
     attn_label *beside = cli_take((size_t)m->rows * sizeof *beside);
-    int64_t room = cli_columns();
+    int64_t columns = cli_columns(), room = columns - LABELS - 2 * m->columns;
+    int wide = room >= READING && m->rows <= 64;
 
     for (int64_t r = 0; r < m->rows; r++)
-        beside[r] = reading(m, r);
+        beside[r] = reading(m, r, wide ? room - 2 : columns - LABELS);
     f->title = f->notes = NULL;
-    f->width = room - READING;
-    if (2 * m->columns + LABELS <= f->width && m->rows <= 64)
+    f->width = LABELS + 2 * m->columns;
+    if (wide)
         return cli_draw_beside(f, beside, (size_t)m->rows);
     for (int64_t r = 0; r < m->rows; r++) {
         cli_put(stdout, m->row_labels[r].text, m->row_labels[r].size);

@@ -9,7 +9,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 attn=${1:-$root/build/attn}
 model=${2:-$root/models/en-de}
-drawn=8       # the sentence whose attention is shown: German moves the verbs to the end
+drawn=12      # the sentence whose attention is shown: German moves the verbs to the end
 heads=${3:-2} # those of the layer that finds the words best (scripts/alignment.py)
 
 work=$(mktemp -d)

@@ -2,7 +2,7 @@
 . "${BASH_SOURCE%/*}/lib.sh"
 toy=$here/../toy
 mkdir model && cp "$toy/translate.safetensors" model/model.safetensors && cp "$toy/tokenizer.json" model
-for i in 1 2 3 4 5 6 7 8; do
+for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
     echo "the red cat saw the bird." >>model/demo.en
     echo "die rote Katze hat den Vogel gesehen." >>model/demo.de
 done
