@@ -200,7 +200,12 @@ def main(arguments):
     if len(rest) > 1 or any(argument.startswith("-") for argument in rest):
         return __doc__
     program = os.environ.get("ATTN", str(ROOT / "build/attn"))
-    return measure(Model(program, rest[0] if rest else str(ROOT / "models/en-de")), listed)
+    try:
+        return measure(Model(program, rest[0] if rest else str(ROOT / "models/en-de")), listed)
+    except OSError as error:
+        return str(error)
+    except subprocess.CalledProcessError as error:    # it has said why
+        return error.returncode
 
 
 if __name__ == "__main__":
