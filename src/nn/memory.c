@@ -3,6 +3,7 @@
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/core/each.h"
 #include "src/nn/cut.h"
 
 #include <string.h>
@@ -64,6 +65,7 @@ static size_t lay_out(attn__memory *m, char *base)
     m->source_of = attn__take(&c, n, 1, sizeof *m->source_of);
     m->held = attn__take(&c, n, 1, sizeof *m->held);
     m->next_slot = attn__take(&c, n, 1, sizeof *m->next_slot);
+    m->next_from = attn__take(&c, n, 1, sizeof *m->next_from);
     m->next_source = attn__take(&c, n, 1, sizeof *m->next_source);
     m->next_held = attn__take(&c, n, 1, sizeof *m->next_held);
     m->first = attn__take(&c, n, 1, sizeof *m->first);
@@ -236,28 +238,46 @@ static void store_sources(const attn__memory *m, const attn__layer_memory *l, si
     }
 }
 
+typedef struct storing {
+    const attn__memory *m;
+    const attn__layer_memory *l;
+    const attn__side *side;
+    const attn__heads *x;
+    size_t before; /* the hypothesis of the side's first sequence */
+} storing;
+
+static void store_row(const void *arg, size_t i)
+{
+    const storing *s = arg;
+    const attn__memory *m = s->m;
+    size_t dk = (size_t)m->model->config.dk, dv = (size_t)m->model->config.dv;
+    size_t slot = (size_t)m->slot_of[s->before + (size_t)s->side->sequence[i]];
+    size_t p = (size_t)s->side->place[i];
+    const char *k = row_at(m, s->x->k, i, s->x->k_row), *v = row_at(m, s->x->v, i, s->x->v_row);
+
+    for (size_t h = 0; h < (size_t)m->model->config.kv_heads; h++) {
+        memcpy(slot_row(m, s->l->k, slot, h, p, dk), k + h * dk * m->unit, dk * m->unit);
+        memcpy(slot_row(m, s->l->v, slot, h, p, dv), v + h * dv * m->unit, dv * m->unit);
+    }
+}
+
+/* Elements of a hypothesis's row in a layer. */
+static size_t row_width(const attn__memory *m)
+{
+    const attn_model_config *c = &m->model->config;
+
+    return (size_t)(c->kv_heads * (c->dk + c->dv));
+}
+
 void attn__memory_store(const attn__run *r, size_t layer, bool cross, const attn__heads *x)
 {
     const attn__memory *m = r->memory;
-    const attn__layer_memory *l = &m->layer[layer];
-    const attn__side *side = &r->decoder;
-    size_t heads = (size_t)m->model->config.kv_heads, before = r->step ? 0 : m->fresh;
-    size_t dk = (size_t)m->model->config.dk, dv = (size_t)m->model->config.dv;
+    storing s = {m, &m->layer[layer], &r->decoder, x, r->step ? 0 : m->fresh};
 
-    if (cross) {
-        store_sources(m, l, r->encoder.rows, x);
-        return;
-    }
-    for (size_t i = 0; i < side->rows; i++) {
-        size_t slot = (size_t)m->slot_of[before + (size_t)side->sequence[i]];
-        size_t p = (size_t)side->place[i];
-        const char *k = row_at(m, x->k, i, x->k_row), *v = row_at(m, x->v, i, x->v_row);
-
-        for (size_t h = 0; h < heads; h++, k += dk * m->unit, v += dv * m->unit) {
-            memcpy(slot_row(m, l->k, slot, h, p, dk), k, dk * m->unit);
-            memcpy(slot_row(m, l->v, slot, h, p, dv), v, dv * m->unit);
-        }
-    }
+    if (cross)
+        store_sources(m, s.l, r->encoder.rows, x);
+    else
+        attn__each(m->ctx, s.side->rows, s.side->rows * row_width(m), store_row, &s);
 }
 
 /* Numbers rows `from` .. held - 1 of a hypothesis, which are about to be written. */
@@ -355,19 +375,23 @@ static void give_slots(attn__memory *m, const int32_t *parents, size_t first, si
             m->vacant[m->vacant_count++] = m->slot_of[dead];
 }
 
-/* Rows of a parent into the slot of a child, from where the two differ. */
-static void copy_history(attn__memory *m, size_t to, size_t from, int64_t held)
+/* Rows of its parent into the slot of child i, from where the two differ. */
+static void copy_history(const void *arg, size_t i)
 {
-    int64_t *mine = m->origin + to * m->length, *its = m->origin + from * m->length;
-    int64_t same = m->valid[to] < held ? m->valid[to] : held;
+    const attn__memory *m = arg;
+    size_t to = (size_t)m->next_slot[i], from = (size_t)m->next_from[i];
     size_t dk = (size_t)m->model->config.dk, dv = (size_t)m->model->config.dv, rows, put;
+    int64_t *mine = m->origin + to * m->length, *its = m->origin + from * m->length;
+    int64_t held = m->next_held[i], same = m->valid[to] < held ? m->valid[to] : held;
 
+    if (to == from)
+        return;
     while (same > 0 && mine[same - 1] != its[same - 1])
         same--;
     rows = (size_t)(held - same);
     put = (size_t)same;
-    for (size_t i = 0; i < m->layers; i++) {
-        const attn__layer_memory *l = &m->layer[i];
+    for (size_t n = 0; n < m->layers; n++) {
+        const attn__layer_memory *l = &m->layer[n];
         for (size_t h = 0; h < (size_t)m->model->config.kv_heads; h++) {
             memcpy(slot_row(m, l->k, to, h, put, dk), slot_row(m, l->k, from, h, put, dk),
                    rows * dk * m->unit);
@@ -409,9 +433,10 @@ void attn__memory_move(attn__memory *m, const int32_t *parents, size_t count)
         m->next_held[i] = m->held[p];
         if (m->next_slot[i] < 0)
             m->next_slot[i] = m->vacant[--m->vacant_count];
-        if (m->next_slot[i] != m->slot_of[p])
-            copy_history(m, (size_t)m->next_slot[i], (size_t)m->slot_of[p], m->held[p]);
+        m->next_from[i] = m->slot_of[p];
     }
+    /* Slots of parents that have children are written by none. */
+    attn__each(m->ctx, count, count * m->layers * row_width(m), copy_history, m);
     m->count = count;
     memcpy(m->slot_of, m->next_slot, count * sizeof *m->slot_of);
     memcpy(m->source_of, m->next_source, count * sizeof *m->source_of);

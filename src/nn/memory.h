@@ -37,8 +37,9 @@ struct attn__memory {
     /* Hypotheses, those of a source together, in the order of sources. */
     size_t count;
     int32_t *slot_of, *source_of;
-    int64_t *held;                    /* rows */
-    int32_t *next_slot, *next_source; /* while they move */
+    int64_t *held; /* rows */
+    int32_t *next_slot, *next_from,
+        *next_source; /* while they move; next_from: the parent's slot */
     int64_t *next_held;
     int64_t *first, *ends; /* first row of the first head, as rows of one head count, and how many
                             * rows with the one being made */
