@@ -194,7 +194,7 @@ static bool C(choose_drawn)(const attn__row *r, const attn__drawing *d, const do
                             attn__candidate *drawn, size_t *count)
 {
     const REAL *x = r->x;
-    double whole = (double)C(largest)(r->x, r->n), norm, mass;
+    double whole = (double)C(largest)(r->x, r->n), norm, mass = 0;
     REAL top;
     size_t few = 0;
 
