@@ -124,14 +124,15 @@ static void keep(const attn__search_rules *r, attn__search *s, const attn__sayin
         s->ended[i].of_tokens[from->count] = end->log_probability;
 }
 
-/* No hypothesis that lives can come to beat the last that is kept. */
-static bool is_decided(const attn__search_rules *r, const attn__search *s)
+/* Drops the hypotheses that cannot come to beat the last that is kept, which are the last ones. They
+ * would take no place from others: what follows from them has a lower sum than all that matters. */
+static void drop_hopeless(const attn__search_rules *r, attn__search *s)
 {
     double most = penalty(r->o, s->longest, r->o->end_count > 0);
 
-    if (r->beam == 1 || r->o->stop == ATTN_STOP_COUNT)
-        return s->ended_ever >= r->beam;
-    return s->ended_count == r->best && s->live[0].sum / most <= s->ended[r->best - 1].score;
+    while (s->live_count > 0 && s->ended_count == r->best &&
+           s->live[s->live_count - 1].sum / most <= s->ended[r->best - 1].score)
+        s->live_count--;
 }
 
 /* --- Beam search ---------------------------------------------------------------------------- */
@@ -236,9 +237,11 @@ void attn__search_advance(const attn__search_rules *r, attn__search *s, const at
         }
     }
     swap_live(s, lives);
-    s->done = lives == 0 || is_decided(r, s);
-    if (s->done)
+    if (r->beam > 1 && r->o->stop == ATTN_STOP_BOUND)
+        drop_hopeless(r, s);
+    else if (s->ended_ever >= r->beam)
         s->live_count = 0;
+    s->done = s->live_count == 0;
 }
 
 /* --- Samples -------------------------------------------------------------------------------- */
