@@ -427,6 +427,15 @@ static void mistakes(void **state)
     CHECK(attn_trainer_step(s.trainer, NULL, NULL) == ATTN_E_ARGUMENT);
     CHECK(attn_trainer_steps(s.trainer) == 0);
     end(&s);
+    c.tie_embeddings = c.tie_output = 0;
+    c.output = ATTN_YES;
+    c.queries = 2;
+    CHECK(attn_model_create(ctx, &c, 3, &s.model, NULL) == ATTN_OK);
+    corpus = draw_corpus(&s.memory, &r, COUNT, 9);
+    good = small_run(&corpus);
+    expect_mistake(s.model, &good, "queries");
+    attn_model_destroy(s.model);
+    arena_reset(&s.memory);
 }
 
 /* --- Memory ----------------------------------------------------------------------------------- */
