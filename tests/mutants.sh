@@ -171,11 +171,13 @@ compile() # tree, folder, files...
     done
 }
 
-# The sources that hold or include a file, by the lists of the first build.
-dependents() # file
+# The sources that hold or include a file, by the lists of the first build; of kernels only the
+# scalar ones where the tests run these alone.
+dependents() # file, first run
 {
     local source
     for source in src/base/*.c src/kernels/*.c src/core/*.c; do
+        [[ $2 == *scalar* && $source == *kernels_[an]* ]] && continue
         grep -q "[ /]$1\b" "$work/base/${source//\//_}.d" && echo "$source"
     done
 }
@@ -221,12 +223,12 @@ try() # name, file, substitution
         return
     fi
     cp "$work"/base/src_*.o "$dir/"
+    mapfile -t runs < <(runs_for "$1 $2")
     # shellcheck disable=SC2046
-    compile "$dir/tree" "$dir" $(dependents "src/$2") || {
+    compile "$dir/tree" "$dir" $(dependents "src/$2" "${runs[0]}") || {
         echo "STALE    $1 (does not compile)"
         return
     }
-    mapfile -t runs < <(runs_for "$1 $2")
     caught=$(first_failure "$dir" "${runs[@]}") || caught=
     rm -rf "$dir"
     if [[ $caught ]]; then
