@@ -124,8 +124,9 @@ static void keep(const attn__search_rules *r, attn__search *s, const attn__sayin
         s->ended[i].of_tokens[from->count] = end->log_probability;
 }
 
-/* Drops the hypotheses that cannot come to beat the last that is kept, which are the last ones. They
- * would take no place from others: what follows from them has a lower sum than all that matters. */
+/* Drops the hypotheses that cannot come to beat the last that is kept, which are the last ones.
+ * They would take no place from others: what follows from them has a lower sum than all that
+ * matters. */
 static void drop_hopeless(const attn__search_rules *r, attn__search *s)
 {
     double most = penalty(r->o, s->longest, r->o->end_count > 0);
