@@ -3,10 +3,10 @@
 #
 #     scripts/train-demo.sh [mpl|all|en] [FOLDER]     (default: mpl, in build-demo/mpl)
 #
-# mpl is the bundled model. all learns from every source of scripts/corpus; its weights are not shipped
-# (models/README.md). en is the bundled model that goes on with English. Stopped by Ctrl-C or a power failure, it goes on where it was when it is run
-# again. ATTN_THREADS sets the threads (default: all); they change no bit of the result, but another
-# kernel set (AVX-512, NEON, scalar in place of AVX2) does.
+# mpl is the bundled model; all learns from every source of scripts/corpus, and its weights are not
+# shipped (models/README.md); en is the bundled model that goes on with English. Stopped by Ctrl-C or
+# a power failure, it goes on where it was when it is run again. ATTN_THREADS sets the threads (default:
+# all); they change no bit of the result, but another kernel set than AVX2 does.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 which=${1:-mpl}
@@ -37,7 +37,7 @@ en)
              --dropout 0.1 --rate 0.002 --steps 2000)
     ;;
 *)
-    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac
@@ -51,8 +51,7 @@ attn=$(realpath "$attn")
 # The checkpoints name the files as they are named here.
 cd "$folder"
 [[ -e tokenizer.json ]] ||
-    "$attn" vocab "${words[@]}" -o tokenizer.json --size "$vocabulary" \
-        --special '<s>,</s>'
+    "$attn" vocab "${words[@]}" -o tokenizer.json --size "$vocabulary" --special '<s>,</s>'
 if compgen -G 'run/step-*' >/dev/null; then
     "$attn" train -o run --resume --threads "$threads" --steps "${options[-1]}" --save-every 150
 else
@@ -63,8 +62,15 @@ fi
 sha256sum model/model.safetensors
 
 [[ $which == en ]] && exit
-for beam in 1 4; do
-    "$attn" translate -m model --beam "$beam" <corpus/test.en >"test.beam$beam"
-    echo "beam $beam:"
-    "$attn" score "test.beam$beam" corpus/test.de
-done
+# The outputs stay beside the corpus.
+translate()
+{
+    local name=$1
+    shift
+    "$attn" translate -m model --threads "$threads" "$@" <corpus/test.en >"test.$name"
+    echo "$name:"
+    "$attn" score "test.$name" corpus/test.de
+}
+translate greedy --beam 1
+translate beam --beam 4
+translate power --beam 4 --length-penalty power
