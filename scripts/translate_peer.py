@@ -17,7 +17,7 @@ from statistics import median
 import numpy as np
 
 SEARCH = ["--beam", "4", "--length-penalty", "power", "--stop", "count", "--end-counted"]
-BATCHES = [512, 1024, 2048, 4096, 8192]  # tokens of sources
+BATCHES = [1024, 2048, 4096, 8192]  # tokens of sources
 
 options = argparse.ArgumentParser()
 options.add_argument("program", type=lambda x: str(Path(x).resolve()))

@@ -644,11 +644,47 @@ static void E(merge_splits)(E(work) * w, size_t splits)
     w->total = own;
 }
 
+/* Asks for the first keys and values of a head. Where few rows read each once, waiting for them
+ * takes longer than all else. */
+static void E(ask_for)(const E(work) * w, size_t head)
+{
+    const attn__problem *p = w->p;
+    size_t b = head / p->key_heads;
+    ptrdiff_t key_size = attn__element_size(p->k.type), value_size = attn__element_size(p->v.type);
+    attn__sequence seq;
+    int64_t keys;
+
+    if (b >= p->sequences)
+        return;
+    attn__get_sequence(p, b, &seq);
+    keys = seq.keys < attn__tile ? seq.keys : attn__tile;
+    for (int64_t j = 0; j < keys;) {
+        const char *key, *value;
+        const void *k, *v;
+        size_t run = attn__key_run(p, b, &seq, head % p->key_heads, j, (size_t)(keys - j), &k, &v);
+
+        key = k;
+        value = v;
+        for (size_t i = 0; i < run; i++) {
+            for (ptrdiff_t at = 0; at < (ptrdiff_t)p->d * key_size; at += 64)
+                ATTN__PREFETCH((uintptr_t)(key + at));
+            for (ptrdiff_t at = 0; at < (ptrdiff_t)p->dv * value_size; at += 64)
+                ATTN__PREFETCH((uintptr_t)(value + at));
+            key += p->k.stride[2] * key_size;
+            value += p->v.stride[2] * value_size;
+        }
+        j += (int64_t)run;
+    }
+}
+
 void E(attn__engine)(attn__job *job, size_t worker)
 {
     const attn__problem *p = job->problem;
     E(work) w = {.p = p, .l = job->layout, .k = &p->ctx->kernels->REAL_NAME};
     attn__item item;
+
+    bool asks = (size_t)p->rows * p->group < FEW_ROWS && !w.l->split_key && !w.l->shared &&
+                !(p->cache && p->cache->tiled) && p->width > 0;
 
     w.q_stride = p->d;
     w.kept_max = job->kept_max;
@@ -661,6 +697,8 @@ void E(attn__engine)(attn__job *job, size_t worker)
         w.key_head = item.head % p->key_heads;
         w.slot = item.slot;
         w.has_total = false;
+        if (asks)
+            E(ask_for)(&w, item.head + w.l->threads);
         attn__get_sequence(p, w.b, &w.seq);
         w.first_tile = w.seq.k_pos / attn__tile;
         if (w.l->split_key)
