@@ -6,10 +6,16 @@ all:
 	@scripts/deps.sh build
 	@scripts/build.sh release
 
-# Attention as a memory for words: finds the word that a misspelling means.
+# Translates sentences that the bundled model has not seen, and shows what each word looked at.
 demo:
 	@scripts/deps.sh build
-	@scripts/deps.sh demo || echo "Without the Debian lists: the small one of examples/words."
+	@scripts/build.sh release
+	@scripts/demo.sh
+
+# Attention as a memory for words: finds the word that a misspelling means.
+words:
+	@scripts/deps.sh build
+	@scripts/deps.sh words || echo "Without the Debian lists: the small one of examples/words."
 	@scripts/build.sh release
 	@build/examples/word_memory
 
@@ -29,4 +35,4 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all demo test check install clean
+.PHONY: all demo words test check install clean

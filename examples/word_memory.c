@@ -27,7 +27,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Debian packages wamerican and codespell; `make demo` installs both. */
+/* Debian packages wamerican and codespell; `make words` installs both. */
 #define DEBIAN_WORDS "/usr/share/dict/american-english"
 #define DEBIAN_MISSPELLINGS "/usr/lib/python3/dist-packages/codespell_lib/data/dictionary.txt"
 

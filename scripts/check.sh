@@ -26,7 +26,7 @@ format      ci     60     clang-format changes nothing
 bare        ci     300    cc alone builds the core: gcc and clang, -O0 and -O2
 install     ci     180    examples, C and C++, build and run against the installed package
 cli         ci     180    command line scripts again, from another folder, TMPDIR with a space
-demo        ci     180    make demo
+demo        ci     180    make demo, make words
 viz_browser ci     900    pages and SVG in headless Chromium; fetches Chromium if it is missing
 clang       ci     600    fast tier as clang compiles it
 sets        ci     600    fast tier capped to each kernel set
@@ -50,7 +50,7 @@ long='^test_backward_(bits|pairs)$'
 
 stage_deps()
 {
-    scripts/deps.sh build test demo check
+    scripts/deps.sh build test words check
 }
 
 stage_build()
@@ -93,7 +93,7 @@ stage_cli()
 
 stage_demo()
 {
-    make --no-print-directory demo
+    make --no-print-directory demo && make --no-print-directory words
 }
 
 stage_viz_browser()

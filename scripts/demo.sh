@@ -50,5 +50,6 @@ echo
 echo "${bold}Next${plain}"
 echo "  build/attn translate -m models/en-de             more sentences; Ctrl-D ends"
 echo "  build/attn translate -m models/en-de --help      beams, scores, alignments, pictures"
+echo "  build/attn generate -m models/en 'To insert a'   a smaller model that goes on with a text"
 echo "  models/README.md                                 what the model is, how it was made, what it cannot do"
 echo "  docs/translation.md                              the manual"

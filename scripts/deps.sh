@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing for the named groups, and nothing if none is.
 #
-#     scripts/deps.sh [build|test|demo|corpus|check|browser|full]...      (default: build)
+#     scripts/deps.sh [build|test|words|corpus|check|browser|full]...      (default: build)
 #
 # Needs root or a sudo that asks for no password; otherwise prints the line to run and fails. A thing
 # is looked for by what it offers (a command, a pkg-config module, a file), so that on other systems
@@ -25,8 +25,8 @@ build     libutf8proc-dev         module:libutf8proc
 build     libpcre2-dev            module:libpcre2-8
 build     fonts-dejavu-core       file:/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf
 test      libcmocka-dev           module:cmocka
-demo      wamerican               file:/usr/share/dict/american-english
-demo      codespell               cmd:codespell
+words     wamerican               file:/usr/share/dict/american-english
+words     codespell               cmd:codespell
 corpus    python3                 cmd:python3
 check     g++                     cmd:g++
 check     clang                   cmd:clang
