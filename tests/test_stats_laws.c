@@ -450,6 +450,14 @@ static void decode_of_rings(void **state)
     b.a.out = (attn_view){0};
     view_uniform(&b.a.q, &b.r, -2, 2);
     stats_draw(&all, &b.memory, &b.r, &b.a, 2, tq, capacity, 100, 0);
+    all.ask.map_key_block = all.ask.map_first_key = 0; /* parts of what each holds */
+    all.ask.map_query_block = all.ask.map_first_query = 0;
+    for (int i = 0; i < STATS_VIEWS; i++) {
+        attn_view *v = stats_view(&all.ask, i);
+
+        if (v >= &all.ask.map_sum && v <= &all.ask.map_count)
+            *v = view_plain(&b.memory, v->type, 2, 4, tq - 1, 7);
+    }
     stats_spoil(&all);
     o.kind = ATTN_CACHE_RING;
     o.batch = o.heads = 2;
