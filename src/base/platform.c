@@ -104,3 +104,12 @@ void attn__yield(void)
 {
     sched_yield();
 }
+
+void attn__pause(void)
+{
+#if defined __x86_64__ || defined __i386__
+    __builtin_ia32_pause();
+#elif defined __aarch64__
+    __asm__ volatile("yield");
+#endif
+}

@@ -18,4 +18,7 @@ void attn__want_large_pages(void *memory, size_t size);
 /* Lets another thread run. */
 void attn__yield(void);
 
+/* Inside a loop that waits for another thread: some ten nanoseconds that cost little power. */
+void attn__pause(void);
+
 #endif
