@@ -92,7 +92,7 @@ double *whole_log_probabilities(arena *memory, const attn_model *m, const sequen
 {
     attn_view x = whole_logits(memory, m, s);
     size_t n = (size_t)view_count(&x);
-    double *p = arena_get(memory, n * sizeof *p), top = -INFINITY, sum = 0;
+    double *p = arena_get(memory, n * sizeof *p), top = -(double)INFINITY, sum = 0;
 
     for (size_t i = 0; i < n; i++)
         top = fmax(top, p[i] = step_get(&x, (int64_t)i));

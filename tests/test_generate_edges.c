@@ -644,7 +644,7 @@ static void wrong_options(void **state)
     OPTION(o.penalty = (attn_length_penalty)3, o.penalty = 0, "penalty");
     OPTION(o.stop = (attn_stop)2, o.stop = 0, "stop");
     OPTION(o.alpha = -1, o.alpha = 0, "alpha");
-    OPTION(o.alpha = NAN, o.alpha = 0, "alpha");
+    OPTION(o.alpha = (double)NAN, o.alpha = 0, "alpha");
     OPTION(o.ends = &wrong, o.ends = NULL, "ends[0]: 6, expected 0 to 5");
     OPTION(o.banned = &wrong, o.banned = NULL, "banned[0]");
     OPTION(o.longest = -1, o.longest = 0, "longest");
@@ -754,7 +754,7 @@ static void broken_models(void **state)
         attn_error err = {0};
         int done = 0;
 
-        step_put(&w, 3, NAN);
+        step_put(&w, 3, (double)NAN);
         g = toy_generator(m, 4);
         o.done = ignore;
         o.user = &done;
