@@ -134,7 +134,7 @@ stage_asan()
     # of the reference, and comparisons of bits, whose calls others make too.
     scripts/build.sh asan || return
     ATTN_TEST_ARGS="--set $(widest_set)" ATTN_TEST_CASES="--cases 1000" \
-        scripts/test.sh build-asan -E "^cli_|^test_(ref_backward|bits)$|$long" &&
+        scripts/test.sh build-asan -E "^cli_|^test_(ref|ref_backward|bits|bits_host)$|$long" &&
         ATTN_TEST_CASES="--cases 300" \
             scripts/test.sh build-asan -R '^(test_(differential|kernels|reviewed)|cli_.*)$'
 }
@@ -155,10 +155,12 @@ stage_tsan()
     scripts/build.sh tsan &&
         ATTN_TEST_ARGS="--set $(widest_set)" ATTN_TEST_CASES="--cases 500" \
             "${fixed[@]}" scripts/test.sh build-tsan \
-            -R '^test_(bits_host|cache|ctx|contract|(backward_)?differential|gemm|io|text)$' &&
+            -R '^test_(cache|ctx|contract|(backward_)?differential|io)$' &&
         ATTN_TEST_ARGS="--set $(widest_set) threads" \
             "${fixed[@]}" scripts/test.sh build-tsan \
-            -R '^test_(bits|nn_(pass|layers|tokens|attend)|train_trainer)$'
+            -R '^test_(bits|nn_(pass|layers|tokens|attend)|text|train_trainer)$' &&
+        ATTN_TEST_ARGS="--set $(widest_set) same_bits" \
+            "${fixed[@]}" scripts/test.sh build-tsan -R '^test_gemm$'
 }
 
 # Runs every fuzz target $1 times, from its seeds in tests/fuzz/corpus/NAME.
