@@ -369,8 +369,10 @@ static void *heap_alloc(void *user, size_t size, size_t align)
     if (h->fail_at && (n == h->fail_at || (h->all && n > h->fail_at)))
         return NULL;
     p = aligned_alloc(align, (size + align - 1) / align * align);
-    memset(p, 0xcd, size); /* nobody may count on zeros */
-    atomic_fetch_add(&h->live, 1);
+    if (p) {
+        memset(p, 0xcd, size); /* nobody may count on zeros */
+        atomic_fetch_add(&h->live, 1);
+    }
     return p;
 }
 

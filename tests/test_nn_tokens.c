@@ -245,15 +245,6 @@ static void threads_change_nothing(void **state)
     arena_reset(&layer_memory);
 }
 
-/* REFUSES(a change of `a`, the call, status, beginning of the text) */
-#define REFUSES(change, call, status, start)                                                       \
-    do {                                                                                           \
-        a = good;                                                                                  \
-        change;                                                                                    \
-        CHECK_MSG((call) == (status), "%s: went another way: %s", #change, err.text);              \
-        CHECK_MSG(strncmp(err.text, start, strlen(start)) == 0, "%s: %s", #change, err.text);      \
-    } while (0)
-
 static void wrong_embeddings(void **state)
 {
     rng r = rng_make(test_seed(), test_index(state));
