@@ -286,30 +286,41 @@ static void K(load_columns)(REAL *dst, ptrdiff_t dst_stride, size_t rows, size_t
 
 /* --- product -------------------------------------------------------------------------------- */
 
+ATTN__INLINE void K(tile_step)(int mr, int nv, VEC (*sum)[NV], const REAL *a, ptrdiff_t a_stride,
+                               const REAL *b)
+{
+    VEC column[NV];
+
+    ATTN__UNROLL
+    for (int v = 0; v < nv; v++)
+        column[v] = V(load)(b + v * LANES);
+    ATTN__UNROLL
+    for (int r = 0; r < mr; r++) {
+        VEC x = V(set1)(a[r * a_stride]);
+        ATTN__UNROLL
+        for (int v = 0; v < nv; v++)
+            sum[r][v] = V(fma)(x, column[v], sum[r][v]);
+    }
+}
+
 ATTN__INLINE void K(tile_block)(int mr, int nv, REAL *acc, ptrdiff_t acc_stride, const REAL *a,
                                 ptrdiff_t a_stride, const REAL *b, size_t steps, bool resume)
 {
     VEC sum[attn__group][NV];
+    size_t s = 0;
 
     ATTN__UNROLL
     for (int r = 0; r < mr; r++)
         ATTN__UNROLL
     for (int v = 0; v < nv; v++)
         sum[r][v] = resume ? V(load)(acc + r * acc_stride + v * LANES) : V(zero)();
-    for (size_t s = 0; s < steps; s++, b += PANEL) {
-        VEC column[NV];
-
+    for (; WHOLE_BLOCK(mr, nv, REAL_TYPE) && s + AT_ONCE <= steps; s += AT_ONCE) {
         ATTN__UNROLL
-        for (int v = 0; v < nv; v++)
-            column[v] = V(load)(b + v * LANES);
-        ATTN__UNROLL
-        for (int r = 0; r < mr; r++) {
-            VEC x = V(set1)(a[r * a_stride + (ptrdiff_t)s]);
-            ATTN__UNROLL
-            for (int v = 0; v < nv; v++)
-                sum[r][v] = V(fma)(x, column[v], sum[r][v]);
-        }
+        for (size_t i = s; i < s + AT_ONCE; i++)
+            K(tile_step)(mr, nv, sum, a + i, a_stride, b + i * PANEL);
     }
+    for (; s < steps; s++)
+        K(tile_step)(mr, nv, sum, a + s, a_stride, b + s * PANEL);
     ATTN__UNROLL
     for (int r = 0; r < mr; r++)
         ATTN__UNROLL

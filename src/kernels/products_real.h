@@ -4,12 +4,40 @@
 /* --- the two matrix products -------------------------------------------------------------------
  *
  * Both keep mr x nv vectors of sums in registers and take one broadcast of the left operand and nv
- * vectors of the right one per step; mr, nv and type are constants in every instance. */
+ * vectors of the right one per step; mr, nv and type are constants in every instance. Whole blocks
+ * take several steps per turn of the loop: where a neighbour on the same core leaves few instructions
+ * a cycle, those of the loop itself cost as much as the others. */
+enum { K(at_once) = 4 };
+#define AT_ONCE K(at_once)
+#define WHOLE_BLOCK(mr, nv, type) ((mr) == attn__group && (nv) == NV && (type) == REAL_TYPE)
+
+ATTN__INLINE void K(scores_step)(int mr, int nv, attn_type type, VEC (*sum)[NV], const REAL *q,
+                                 ptrdiff_t q_stride, const void *keys, const VEC *factor,
+                                 ptrdiff_t ahead)
+{
+    VEC key[NV];
+
+    K(load_step)(nv, type, key, keys);
+    if (ahead)
+        K(prefetch)(type, keys, ahead, PANEL);
+    ATTN__UNROLL
+    for (int v = 0; v < nv; v++)
+        key[v] = type == ATTN_I8 ? V(mul)(key[v], factor[v]) : key[v];
+    ATTN__UNROLL
+    for (int r = 0; r < mr; r++) {
+        VEC a = V(set1)(q[r * q_stride]);
+        ATTN__UNROLL
+        for (int v = 0; v < nv; v++)
+            sum[r][v] = V(fma)(a, key[v], sum[r][v]);
+    }
+}
+
 ATTN__INLINE void K(scores_block)(int mr, int nv, attn_type type, REAL *s, const REAL *q,
                                   ptrdiff_t q_stride, const void *keys, const float *scale,
                                   size_t d, ptrdiff_t ahead)
 {
     VEC sum[attn__group][NV], factor[NV];
+    size_t c = 0;
 
     ATTN__UNROLL
     for (int v = 0; v < nv; v++)
@@ -20,23 +48,17 @@ ATTN__INLINE void K(scores_block)(int mr, int nv, attn_type type, REAL *s, const
         for (int v = 0; v < nv; v++)
             sum[r][v] = V(zero)();
     }
-    for (size_t c = 0; c < d; c++) {
-        VEC key[NV];
-
-        K(load_step)(nv, type, key, K(advance)(type, keys, (ptrdiff_t)(c * PANEL)));
-        if (ahead)
-            K(prefetch)(type, keys, (ptrdiff_t)(c * PANEL) + ahead, PANEL);
+    for (; WHOLE_BLOCK(mr, nv, type) && !ahead && c + AT_ONCE <= d; c += AT_ONCE) {
         ATTN__UNROLL
-        for (int v = 0; v < nv; v++)
-            key[v] = type == ATTN_I8 ? V(mul)(key[v], factor[v]) : key[v];
-        ATTN__UNROLL
-        for (int r = 0; r < mr; r++) {
-            VEC a = V(set1)(q[r * q_stride + (ptrdiff_t)c]);
-            ATTN__UNROLL
-            for (int v = 0; v < nv; v++)
-                sum[r][v] = V(fma)(a, key[v], sum[r][v]);
-        }
+        for (size_t i = c; i < c + AT_ONCE; i++)
+            K(scores_step)
+        (mr, nv, type, sum, q + i, q_stride, K(advance)(type, keys, (ptrdiff_t)(i * PANEL)), factor,
+         0);
     }
+    for (; c < d; c++)
+        K(scores_step)
+    (mr, nv, type, sum, q + c, q_stride, K(advance)(type, keys, (ptrdiff_t)(c * PANEL)), factor,
+     ahead);
     ATTN__UNROLL
     for (int r = 0; r < mr; r++) {
         ATTN__UNROLL
@@ -78,33 +100,46 @@ ATTN__INLINE void K(store_sums)(int nv, attn_type type, REAL *out, VEC *sum)
         V(store)(out + v * LANES, sum[v]);
 }
 
+ATTN__INLINE void K(values_step)(int mr, int nv, attn_type type, VEC (*sum)[2 * NV], const REAL *p,
+                                 const void *row, const float *scale, ptrdiff_t ahead)
+{
+    VEC value[2 * NV], factor = V(set1)(type == ATTN_I8 ? (REAL)*scale : 0);
+
+    K(load_step)(nv, type, value, row);
+    if (ahead)
+        K(prefetch)(type, row, ahead, (size_t)nv * LANES);
+    ATTN__UNROLL
+    for (int i = 0; i < nv; i++)
+        value[i] = type == ATTN_I8 ? V(mul)(value[i], factor) : value[i];
+    ATTN__UNROLL
+    for (int r = 0; r < mr; r++) {
+        VEC a = V(set1)(p[r * TILE]);
+        ATTN__UNROLL
+        for (int i = 0; i < nv; i++)
+            sum[r][i] = V(fma)(a, value[i], sum[r][i]);
+    }
+}
+
 ATTN__INLINE void K(values_block)(int mr, int nv, attn_type type, REAL *out, ptrdiff_t out_stride,
                                   const REAL *p, size_t keys, const void *v, ptrdiff_t v_stride,
                                   const float *scale, ptrdiff_t ahead)
 {
     VEC sum[attn__group][2 * NV];
+    size_t k = 0;
 
     ATTN__UNROLL
     for (int r = 0; r < mr; r++)
         K(load_sums)(nv, type, sum[r], out + r * out_stride);
-    for (size_t k = 0; k < keys; k++) {
-        const void *row = K(advance)(type, v, (ptrdiff_t)k * v_stride);
-        VEC value[2 * NV], factor = V(set1)(type == ATTN_I8 ? (REAL)scale[k] : 0);
-
-        K(load_step)(nv, type, value, row);
-        if (ahead)
-            K(prefetch)(type, row, ahead, (size_t)nv * LANES);
+    for (; WHOLE_BLOCK(mr, nv, type) && !ahead && k + AT_ONCE <= keys; k += AT_ONCE) {
         ATTN__UNROLL
-        for (int i = 0; i < nv; i++)
-            value[i] = type == ATTN_I8 ? V(mul)(value[i], factor) : value[i];
-        ATTN__UNROLL
-        for (int r = 0; r < mr; r++) {
-            VEC a = V(set1)(p[(size_t)r * TILE + k]);
-            ATTN__UNROLL
-            for (int i = 0; i < nv; i++)
-                sum[r][i] = V(fma)(a, value[i], sum[r][i]);
-        }
+        for (size_t i = k; i < k + AT_ONCE; i++)
+            K(values_step)
+        (mr, nv, type, sum, p + i, K(advance)(type, v, (ptrdiff_t)i * v_stride), scale, 0);
     }
+    for (; k < keys; k++)
+        K(values_step)
+    (mr, nv, type, sum, p + k, K(advance)(type, v, (ptrdiff_t)k * v_stride),
+     type == ATTN_I8 ? scale + k : scale, ahead);
     ATTN__UNROLL
     for (int r = 0; r < mr; r++)
         K(store_sums)(nv, type, out + r * out_stride, sum[r]);
