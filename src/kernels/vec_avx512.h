@@ -173,3 +173,48 @@ static inline void vd_transpose(vd r[8])
 #define KEEP_BITS_VECTOR 64
 #define vec_keep_bits(p)                                                                           \
     ((uint64_t)_mm512_test_epi8_mask(_mm512_loadu_si512(p), _mm512_loadu_si512(p)))
+
+/* One round of Philox4x32 (see nn_bits.h) on eight lanes of 64 bits, whose lower halves count: a
+ * product's upper half is shifted down, its lower half is where it belongs. */
+static inline void vec_philox_round(__m512i x[4], __m512i key0, __m512i key1)
+{
+    enum { ODD = 0x96 }; /* a ^ b ^ c */
+    __m512i a = _mm512_mul_epu32(x[0], _mm512_set1_epi64(0xd2511f53));
+    __m512i b = _mm512_mul_epu32(x[2], _mm512_set1_epi64(0xcd9e8d57));
+
+    x[0] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(b, 32), x[1], key0, ODD);
+    x[1] = b;
+    x[2] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(a, 32), x[3], key1, ODD);
+    x[3] = a;
+}
+
+/* Bits of 64 columns, see nn_bits.h: the blocks `first` and the fifteen after it. */
+#define DROP_VECTOR
+static inline uint64_t vec_kept(uint32_t first, const uint32_t at[3], uint32_t key0, uint32_t key1,
+                                uint32_t below)
+{
+    const __m512i limit = _mm512_set1_epi64(below), number = _mm512_set1_epi64(0xffffff);
+    __m512i a[4], b[4];
+    uint64_t kept = 0;
+
+    a[0] = _mm512_add_epi64(_mm512_set1_epi64(first), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+    b[0] = _mm512_add_epi64(a[0], _mm512_set1_epi64(8));
+    for (int i = 0; i < 3; i++)
+        a[i + 1] = b[i + 1] = _mm512_set1_epi64(at[i]);
+    for (int round = 0; round < 10; round++) {
+        __m512i k0 = _mm512_set1_epi64(key0), k1 = _mm512_set1_epi64(key1);
+
+        vec_philox_round(a, k0, k1);
+        vec_philox_round(b, k0, k1);
+        key0 += 0x9e3779b9u;
+        key1 += 0xbb67ae85u;
+    }
+    for (int i = 0; i < 4; i++) {
+        __m512i low = _mm512_and_si512(_mm512_srli_epi64(a[i], 8), number);
+        __m512i high = _mm512_and_si512(_mm512_srli_epi64(b[i], 8), number);
+
+        kept |= (uint64_t)_mm512_cmpge_epu64_mask(low, limit) << (16 * i);
+        kept |= (uint64_t)_mm512_cmpge_epu64_mask(high, limit) << (16 * i + 8);
+    }
+    return kept;
+}
