@@ -86,6 +86,16 @@ int attn__usable_cpus(void)
     return cpus < 1 ? 1 : cpus;
 }
 
+size_t attn__l2_size(void)
+{
+    long size = 0;
+
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+    size = sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+    return size > 0 ? (size_t)size : (size_t)1 << 20;
+}
+
 int64_t attn__process(void)
 {
     return getpid();

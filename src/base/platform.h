@@ -9,6 +9,9 @@
  * least 1. */
 int attn__usable_cpus(void);
 
+/* Bytes of a core's own second-level cache, or a usual size where nobody says. */
+size_t attn__l2_size(void);
+
 /* A number that differs between a process and the children it forks. */
 int64_t attn__process(void);
 

@@ -90,6 +90,7 @@ static attn_status create(const attn_ctx_options *options, attn_ctx **out, attn_
     seed.threads = o.threads > 0 ? o.threads : attn__usable_cpus();
     if (seed.threads > attn__max_threads)
         seed.threads = attn__max_threads;
+    seed.l2_size = attn__l2_size();
     seed.kernels = attn__kernels_for(o.kernels);
     if (!seed.kernels)
         return attn__fail(err, ATTN_E_UNSUPPORTED, 0,

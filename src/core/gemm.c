@@ -20,6 +20,7 @@ enum {
     SPLIT_ROWS = 96,         /* packing for fewer rows than this would show */
     COPY_LIMIT = 8 << 20,    /* bytes of copied rows a worker: a share of the last cache */
     COPY_ROWS = 240,         /* fewer at a time would not repay packing */
+    COPY_TILES = 8,          /* that see a few copied rows before the next few */
     THIN_ROWS = attn__group, /* so few rows do not repay packing */
 };
 
@@ -216,23 +217,28 @@ static void collapse(attn__gemm *g)
     g->epilogue.residual_row = g->residual.row;
 }
 
-/* Rows, tiles and steps of a block, for one worker. Its tiles (64 columns, 256 bytes a step) stay
- * in the L2 cache, and sums that cannot wait in `out` about so too. */
+/* Rows, tiles and steps of a block, for one worker. Its tiles (64 columns) take a quarter of the L2
+ * cache: the more there are, the fewer times do rows of a and out pass through it. Sums that cannot
+ * wait in `out` stay there about so too. */
 static void choose_shape(attn__gemm *g)
 {
-    size_t k_block = 1024, tiles = 1, bytes = g->f64 ? sizeof(double) : sizeof(float);
+    size_t k_block = 1024, tiles, bytes = g->f64 ? sizeof(double) : sizeof(float);
 
-    /* Rows that are not f32 (f64) with adjacent steps are copied: with all of k if a useful number
-     * of them fits, and then once for all columns; else few rows and a block of k at a time. No
-     * power of two lies between copies: they would share cache sets. */
+    tiles = g->schedule.ctx->l2_size / 4 / (TILE * bytes * max(attn__min(g->k, k_block), 1));
+    tiles = max(tiles, 1);
+    /* Rows that are not f32 (f64) with adjacent steps are copied: few of them and a block of k at a
+     * time if those few tiles are all there are, or if no useful number of rows fits with all of k;
+     * else whole, once for all columns. No power of two lies between copies: they would share cache
+     * sets. */
     g->left_stride = blocks(g->k, 16) * 16 + 16;
     g->item_rows = attn__min(g->m, COPY_LIMIT / (bytes * g->left_stride));
-    g->copies_whole = g->copies_a && g->item_rows >= attn__min(g->m, COPY_ROWS);
+    g->copies_whole = g->copies_a && blocks(g->n, TILE) > COPY_TILES &&
+                      g->item_rows >= attn__min(g->m, COPY_ROWS);
     if (!g->copies_whole)
         g->item_rows = g->m;
-    if (g->copies_a && !g->copies_whole) { /* the more tiles see a copied row the better */
+    if (g->copies_a && !g->copies_whole) {
         k_block = 256;
-        tiles = 8;
+        tiles = COPY_TILES;
     }
     if (g->m <= THIN_ROWS && g->makes_tiles) { /* tiles go through the L1 cache */
         k_block = 32;
