@@ -351,25 +351,22 @@ static void E(visit_cells)(E(sweep) * s, const E(key_tile) * t, size_t g, size_t
     const attn__backward *b = s->job;
     E(work) *w = &s->w;
     const attn__problem *p = w->p;
-    uint64_t *allow = s->allow + g, any = 0, all = ~(uint64_t)0, needed;
+    uint64_t *allow = s->allow + g, needed;
     uint64_t kept[attn__group];
     REAL factor = (REAL)(1 / (1 - p->args.dropout));
     REAL *weights = s->p + (s->keys ? g * attn__tile : 0);
     REAL *ds = s->ds + (s->keys ? g * attn__tile : 0);
     size_t c0, c1;
+    extent c;
 
     s->seen[g / attn__group] = s->whole[g / attn__group] = 0;
     w->s = weights;
-    if (!E(logits)(w, g, mr, allow, &c0, &c1))
+    if (!E(logits)(w, g, mr, allow, &c) || !c.any)
         return;
-    for (size_t r = 0; r < mr; r++) {
-        any |= allow[r];
-        all &= allow[r];
-    }
-    if (!any)
-        return;
-    s->seen[g / attn__group] = any;
-    s->whole[g / attn__group] = all;
+    s->seen[g / attn__group] = c.any;
+    s->whole[g / attn__group] = c.all;
+    c0 = c.c0;
+    c1 = c.c1;
     if (b->wants_ds)
         w->k->scores(ds, mr, s->dout + g * p->width, (ptrdiff_t)p->width, REAL_TYPE, t->values,
                      NULL, p->dv, c0, c1, false);
@@ -380,7 +377,7 @@ static void E(visit_cells)(E(sweep) * s, const E(key_tile) * t, size_t g, size_t
         w->k->drop(ds + r * attn__tile, c0, c1, kept[r], factor);
     }
     needed = lanes((int64_t)c0, (int64_t)c1);
-    s->g->gradients(weights, ds, mr, c0, c1, (all & needed) == needed ? NULL : allow, s->lse + g,
+    s->g->gradients(weights, ds, mr, c0, c1, (c.all & needed) == needed ? NULL : allow, s->lse + g,
                     s->delta + g);
     if (b->wants_ds)
         E(pass_back)(s, g, mr, ds, c0, c1);

@@ -69,6 +69,13 @@ static int highest(uint64_t bits)
     return 63 - __builtin_clzll(bits);
 }
 
+/* What a group of rows computes of a tile: columns c0 .. c1-1, of which any row attends `any` and
+ * every row `all`. */
+typedef struct extent {
+    size_t c0, c1;
+    uint64_t any, all;
+} extent;
+
 #define REAL float
 #define E(name) name##_f32
 #define REAL_TYPE ATTN_F32

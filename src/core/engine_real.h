@@ -132,36 +132,46 @@ static void E(change_scores)(E(work) * w, size_t g, size_t mr, uint64_t *allow, 
     }
 }
 
-/* Final logits of rows g .. g+mr-1 into w->s. allow[r] gets the lanes that row r attends; c0 and c1
- * are the columns computed. False if the group sees nothing of the tile. */
-static bool E(logits)(E(work) * w, size_t g, size_t mr, uint64_t *allow, size_t *c0, size_t *c1)
+static void E(sum_up)(extent *c, const uint64_t *allow, size_t mr)
+{
+    c->any = 0;
+    c->all = ~(uint64_t)0;
+    for (size_t r = 0; r < mr; r++) {
+        c->any |= allow[r];
+        c->all &= allow[r];
+    }
+}
+
+/* Final logits of rows g .. g+mr-1 into w->s. allow[r] gets the lanes that row r attends. False if
+ * the group sees nothing of the tile. */
+static bool E(logits)(E(work) * w, size_t g, size_t mr, uint64_t *allow, extent *c)
 {
     const attn__problem *p = w->p;
     const E(range) *range = &w->range[g / attn__group];
     int64_t pos = w->tile.pos;
     bool alike = (range->low == range->all_low && range->high == range->all_high) ||
                  (range->all_low <= pos && pos + attn__tile <= range->all_high);
-    uint64_t any = 0;
 
     if (alike && !p->masks_cells) { /* rows that see the same keys, of this tile at least */
-        any = lanes(range->all_low - pos, range->all_high - pos);
+        c->any = c->all = lanes(range->all_low - pos, range->all_high - pos);
         for (size_t r = 0; r < mr; r++)
-            allow[r] = any;
+            allow[r] = c->all;
     } else {
-        for (size_t r = 0; r < mr; r++) {
+        for (size_t r = 0; r < mr; r++)
             allow[r] = E(allowed)(w, g + r);
-            any |= allow[r];
-        }
+        E(sum_up)(c, allow, mr);
     }
-    if (!any)
+    if (!c->any)
         return false;
-    *c0 = (size_t)lowest(any) / 16 * 16;
-    *c1 = (size_t)highest(any) / 16 * 16 + 16;
+    c->c0 = (size_t)lowest(c->any) / 16 * 16;
+    c->c1 = (size_t)highest(c->any) / 16 * 16 + 16;
     w->k->scores(w->s, mr, w->q + g * w->q_stride, (ptrdiff_t)w->q_stride, w->tile.key_type,
-                 w->tile.keys, w->tile.key_scale, p->d, *c0, *c1, w->tile.fresh_keys);
+                 w->tile.keys, w->tile.key_scale, p->d, c->c0, c->c1, w->tile.fresh_keys);
     w->tile.fresh_keys = false;
-    if (p->changes_scores)
-        E(change_scores)(w, g, mr, allow, *c0, *c1);
+    if (p->changes_scores) {
+        E(change_scores)(w, g, mr, allow, c->c0, c->c1);
+        E(sum_up)(c, allow, mr);
+    }
     return true;
 }
 
@@ -169,25 +179,21 @@ static bool E(logits)(E(work) * w, size_t g, size_t mr, uint64_t *allow, size_t 
  * a row that may not see it: such tiles go row by row over the runs of keys that each row sees. For
  * finite values both ways give the same bits, as adding +-0 to a sum that began at +0 changes
  * nothing. */
-static void E(add_values)(E(work) * w, size_t g, size_t mr, const uint64_t *allow)
+static void E(add_values)(E(work) * w, size_t g, size_t mr, const uint64_t *allow, const extent *c)
 {
     E(tile) *t = &w->tile;
-    uint64_t any = 0, all = ~(uint64_t)0, span, unsafe = 0;
+    uint64_t span, unsafe = 0;
     int k0, k1;
 
-    for (size_t r = 0; r < mr; r++) {
-        any |= allow[r];
-        all &= allow[r];
-    }
-    if (!any)
+    if (!c->any)
         return;
-    k0 = lowest(any);
-    k1 = highest(any) + 1;
+    k0 = lowest(c->any);
+    k1 = highest(c->any) + 1;
     span = lanes(k0, k1);
-    if ((all & span) != span) {
+    if ((c->all & span) != span) {
         if (!t->looked)
             E(look_at_values)(w);
-        unsafe = t->bad & span & ~all;
+        unsafe = t->bad & span & ~c->all;
     }
     if (!unsafe) {
         E(multiply_values)(w, g, mr, w->s, k0, k1);
@@ -207,31 +213,31 @@ static void E(add_values)(E(work) * w, size_t g, size_t mr, const uint64_t *allo
 static void E(visit_group)(E(work) * w, size_t g, size_t mr)
 {
     const attn__problem *p = w->p;
-    uint64_t allow[attn__group], full = ~(uint64_t)0, needed;
-    size_t c0, c1;
+    uint64_t allow[attn__group], needed;
+    const uint64_t *some;
+    extent c;
 
-    if (!E(logits)(w, g, mr, allow, &c0, &c1))
+    if (!E(logits)(w, g, mr, allow, &c))
         return;
-    for (size_t r = 0; r < mr; r++)
-        full &= allow[r];
-    needed = lanes((int64_t)c0, (int64_t)c1);
+    needed = lanes((int64_t)c.c0, (int64_t)c.c1);
+    some = (c.all & needed) == needed ? NULL : allow;
     if (p->row_stats)
         p->ctx->kernels->E(stats).softmax_stats(
-            w->s, mr, c0, c1, (full & needed) == needed ? NULL : allow, w->open.max + g,
-            w->sums + g, w->open.out + g * p->width, (ptrdiff_t)p->width, p->width, w->moments + g,
-            w->open.peak + g, w->open.peak_pos + g, w->tile.pos);
+            w->s, mr, c.c0, c.c1, some, w->open.max + g, w->sums + g, w->open.out + g * p->width,
+            (ptrdiff_t)p->width, p->width, w->moments + g, w->open.peak + g, w->open.peak_pos + g,
+            w->tile.pos);
     else
-        w->k->softmax(w->s, mr, c0, c1, (full & needed) == needed ? NULL : allow, w->open.max + g,
-                      w->sums + g, w->open.out + g * p->width, (ptrdiff_t)p->width, p->width);
+        w->k->softmax(w->s, mr, c.c0, c.c1, some, w->open.max + g, w->sums + g,
+                      w->open.out + g * p->width, (ptrdiff_t)p->width, p->width);
     if (!p->width)
         return;
     for (size_t r = 0; p->drop_below && r < mr; r++)
         if (allow[r])
-            w->k->drop(w->s + r * attn__tile, c0, c1,
+            w->k->drop(w->s + r * attn__tile, c.c0, c.c1,
                        attn__dropout_bits(p, w->b, w->head[g + r], w->seq.q_pos + w->row[g + r],
                                           w->tile.pos),
                        (REAL)(1 / (1 - p->args.dropout)));
-    E(add_values)(w, g, mr, allow);
+    E(add_values)(w, g, mr, allow, &c);
 }
 
 /* --- an item -------------------------------------------------------------------------------- */
@@ -547,19 +553,19 @@ static void E(visit_weights)(E(work) * w, size_t g, size_t mr)
     const attn_view *to = &p->args.weights;
     const E(tile) *t = &w->tile;
     uint64_t allow[attn__group];
-    size_t c0, c1;
+    extent c;
 
-    if (!E(logits)(w, g, mr, allow, &c0, &c1))
+    if (!E(logits)(w, g, mr, allow, &c))
         return;
     for (size_t r = 0; r < mr; r++) {
         int64_t h = (int64_t)w->head[g + r] - p->args.weights_head;
-        int64_t first = t->first > (int)c0 ? t->first : (int)c0;
-        int64_t end = t->end < (int)c1 ? t->end : (int)c1;
+        int64_t first = t->first > (int)c.c0 ? t->first : (int)c.c0;
+        int64_t end = t->end < (int)c.c1 ? t->end : (int)c.c1;
         char *row;
 
         if (h < 0 || h >= to->size[1] || !allow[r])
             continue;
-        w->k->weights(w->s + r * attn__tile, c0, c1, allow[r], w->total.max[g + r],
+        w->k->weights(w->s + r * attn__tile, c.c0, c.c1, allow[r], w->total.max[g + r],
                       w->factor[g + r]);
         row = attn__cell(to, (int64_t)w->b, h, w->row[g + r]);
         row += (w->seq.column + t->pos + first - w->seq.k_pos) * to->stride[3] *

@@ -632,9 +632,12 @@ static void E(visit_stats)(E(stats_work) * s, size_t g, size_t mr)
     E(work) *w = &s->w;
     uint64_t allow[attn__group];
     size_t c0, c1;
+    extent c;
 
-    if (!E(logits)(w, g, mr, allow, &c0, &c1))
+    if (!E(logits)(w, g, mr, allow, &c))
         return;
+    c0 = c.c0;
+    c1 = c.c1;
     for (size_t r = 0; r < mr; r++) {
         REAL *cells = w->s + r * attn__tile;
 
