@@ -257,8 +257,15 @@ rule_commands()
     done
 }
 
+# Each mutant of tests/mutants.sh still finds the place in the source that it changes.
+rule_mutants()
+{
+    tests/mutants.sh --places
+}
+
 for name in layers include_from_root unique_names length whitespace no_fast_math \
-    nothing_left_to_do headers_alone exports memory silent no_globals links paper commands; do
+    nothing_left_to_do headers_alone exports memory silent no_globals links paper commands \
+    mutants; do
     rule "$name"
 done
 echo "$passed passed, $failed failed, 0 skipped"

@@ -4,6 +4,7 @@
 #
 #     tests/mutants.sh [filter]     only mutants whose name or file contains the filter
 #     tests/mutants.sh stats        those of attn_stats, which have "stats" in either
+#     tests/mutants.sh --places     only tells which have lost their place; runs no test
 #
 # A mutant is `name | file | perl substitution`. One that changes nothing has lost its place in the
 # source and fails like one that escapes; both must be mended here, or a test added. One that hangs
@@ -61,9 +62,9 @@ alibi forgets q_offset            | core/engine_real.h | s/\(REAL\)\(w->seq.q_po
 tile function: row of the buffer  | core/engine_real.h | s/\.k_row = w->seq.column \+ t->pos/.k_row = t->pos/
 tile function cannot mask         | core/engine_real.h | s/allow\[r\] &= ~w->k->find_minus_inf\([^;]*;/;/
 dropout without 1 : (1 - p)       | core/engine_real.h | s/\(REAL\)\(1 \/ \(1 - p->args.dropout\)\)/1/
-NaN in masked values              | core/engine_real.h | s/unsafe = t->bad & span & ~all;/unsafe = 0;/
-last lane of sixteen lost         | core/engine_real.h | s/highest\(any\) \/ 16 \* 16 \+ 16/(highest(any) + 15) \/ 16 * 16/
-a record with a sum of 1          | core/engine_real.h | s/w->total.sum\[r\] = \*\(const REAL \*\)attn__cell\(&s->sum, b, h, i\);/w->total.sum[r] = 1;/
+NaN in masked values              | core/engine_real.h | s/unsafe = t->bad & span & ~c->all;/unsafe = 0;/
+last lane of sixteen lost         | core/engine_real.h | s/highest\(c->any\) \/ 16 \* 16 \+ 16/(highest(c->any) + 15) \/ 16 * 16/
+a record with a sum of 1          | core/engine_real.h | s/w->total.sum\[r\] = sum;/w->total.sum[r] = 1;/
 weights of head 0                 | core/engine_real.h | s/ - p->args.weights_head;/;/
 weights column forgets k_start    | core/engine_real.h | s/row \+= \(w->seq.column \+ t->pos/row += (t->pos/
 values in place: stride Dv        | core/tile_real.h | s/w->tile.value_stride = p->v.stride\[2\];/w->tile.value_stride = (ptrdiff_t)p->dv;/
@@ -159,6 +160,14 @@ stats: moment forgets the sink    | core/engine_real.h | s/if \(before != \*max\
 stats: peak of the last split     | core/engine_real.h | s/next->peak\[r\] > into->peak\[r\]/next->peak[r] >= into->peak[r]/
 stats: splits not moved together  | core/engine_real.h | s/k->move_moment\(&moment2, &sum2, next->max\[r\], max\);//
 '
+
+if [[ $filter == --places ]]; then
+    while IFS='|' read -r name file change; do
+        [[ $name ]] || continue
+        perl -0pe "${change# }" "src/${file// /}" | cmp -s - "src/${file// /}" && echo "STALE    $name"
+    done <<<"$mutants"
+    exit 0
+fi
 
 # Compiles files of a tree into a folder, with a list beside each of what it includes.
 compile() # tree, folder, files...
