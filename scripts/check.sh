@@ -158,7 +158,7 @@ stage_tsan()
             -R '^test_(cache|ctx|contract|(backward_)?differential|io)$' &&
         ATTN_TEST_ARGS="--set $(widest_set) threads" \
             "${fixed[@]}" scripts/test.sh build-tsan \
-            -R '^test_(bits|nn_(pass|layers|tokens|attend)|text|train_trainer)$' &&
+            -R '^test_(bits|nn_(pass|layers|tokens|attend)|generate_search|text|train_trainer)$' &&
         ATTN_TEST_ARGS="--set $(widest_set) same_bits" \
             "${fixed[@]}" scripts/test.sh build-tsan -R '^test_gemm$'
 }

@@ -6,6 +6,7 @@
 #include "tests/nn_step.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -467,6 +468,74 @@ static void scores_are_those_of_the_output(void **state)
     }
 }
 
+/* --- Workers that share the sources ---------------------------------------------------------- */
+
+enum { SHARED = 60, STOP_AT = 25 };
+
+typedef struct audience {
+    atomic_int inside;
+    int done, stop_at;
+    found *found;
+} audience;
+
+static int listen(void *user, int64_t source, const attn_hypothesis *h, size_t count)
+{
+    audience *a = user;
+
+    CHECK(atomic_fetch_add(&a->inside, 1) == 0);
+    CHECK(a->stop_at == 0 || a->done < a->stop_at);
+    toy_collect(a->found, source, h, count);
+    atomic_fetch_sub(&a->inside, 1);
+    return ++a->done == a->stop_at;
+}
+
+/* As many workers as there may be find what one finds; the caller hears one at a time, and after
+ * the word to stop none. */
+static void threads_share_the_sources(void **state)
+{
+    static const int threads[] = {1, 2, 3, 7};
+    rng r = rng_make(test_seed(), test_index(state));
+    arena memory = {0};
+    sequence s[SHARED];
+    attn_batch b;
+
+    toy_sequences(&memory, &r, s, SHARED, 9, 2);
+    b = batch_of(&memory, s, SHARED);
+    for (int kind = 0; kind < 3; kind++) {
+        found *alone = NULL;
+
+        for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+            attn_model *m = toy_model_of(threads[i], 0, ATTN_F32, 5, 2);
+            attn_generator *g = toy_generator(m, 64);
+
+            for (int stop = 0; stop <= STOP_AT; stop += STOP_AT) {
+                attn_generate_options o = toy_options();
+                audience a = {.stop_at = stop};
+                attn_error err = {0};
+
+                a.found = arena_get(&memory, SHARED * sizeof *a.found);
+                memset(a.found, 0, SHARED * sizeof *a.found);
+                o.beam = kind == 0 ? 1 : 4;
+                o.best = kind == 1 ? 3 : o.beam;
+                o.sample = kind == 2;
+                o.longest = LONG - 4;
+                o.done = listen;
+                o.user = &a;
+                CHECK(attn_generate(g, &b, &o, &err) == (stop ? ATTN_E_CANCELLED : ATTN_OK));
+                CHECK(a.done == (stop ? stop : SHARED));
+                CHECK(!stop || strcmp(err.text, "done: the callback asked to stop") == 0);
+                if (!alone)
+                    alone = a.found;
+                CHECK_MSG(stop || memcmp(a.found, alone, SHARED * sizeof *alone) == 0,
+                          "kind %d: %d threads find something else", kind, threads[i]);
+            }
+            attn_generator_destroy(g);
+            attn_model_destroy(m);
+        }
+    }
+    arena_reset(&memory);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case tests[] = {
@@ -478,6 +547,7 @@ int main(int argc, char **argv)
         {"batch mates change nothing", batch_mates_change_nothing, 0},
         {"many sources", many_sources, 0},
         {"scores are those of the output", scores_are_those_of_the_output, 0},
+        {"threads share the sources", threads_share_the_sources, 0},
     };
 
     return test_main(argc, argv, tests, sizeof tests / sizeof *tests);

@@ -84,9 +84,9 @@ typedef struct attn_hypothesis {
 } attn_hypothesis;
 
 /* A source is done: its hypotheses, best first (samples: in the order of their numbers). `source`
- * counts from 0 in the batch. Calls come one at a time, from the thread that called attn_generate,
- * in the order in which sources happen to end. What is pointed to lasts until the return. Non-zero
- * cancels the call. */
+ * counts from 0 in the batch. Calls of one attn_generate come one at a time, from any worker of the
+ * context, in the order in which sources happen to end. What is pointed to lasts until the return.
+ * Non-zero cancels the call. */
 typedef int (*attn_generated_fn)(void *user, int64_t source, const attn_hypothesis *hypotheses,
                                  size_t count);
 
@@ -140,7 +140,8 @@ typedef struct attn_generate_options {
 #define ATTN_GENERATE_OPTIONS_INIT ATTN_INIT(attn_generate_options)
 
 /* Generates for every sequence of the batch, of which there may be any number: they are decoded
- * longest first, as many at a time as the generator takes, and leave as they end. batch->source is
+ * longest first, as many at a time as the generator takes, and leave as they end. Of many, each
+ * worker of the context decodes a share of its own. batch->source is
  * what encoders read; token types are 0, and must not be given. batch->target holds what is given
  * of the output, or NULL with target_starts NULL: with an encoder a forced prefix, which counts as
  * part of the hypothesis in its length and score; without an encoder the prompt, which does not. A

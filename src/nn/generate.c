@@ -6,18 +6,25 @@
  *     some have left   the hypotheses that live move; sources are added, a first pass each few
  *     step             one row of logits for each hypothesis
  *     choose           each row's candidates, all workers
- *     advance          each source, in order: what lives on, what has ended */
+ *     advance          each source, in order: what lives on, what has ended
+ *
+ * Of many sources each worker takes a share and does all of this alone, in a lane of its own: that
+ * is a crew. */
 #include "src/nn/generator.h"
 #include "src/nn/search.h"
 
 #include "src/base/error.h"
 #include "src/base/mem.h"
+#include "src/base/pool.h"
+#include "src/kernels/cpu.h"
 #include "src/nn/call_args.h"
 #include "src/nn/cut.h"
 #include "src/nn/draw.h"
 #include "src/core/each.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +32,8 @@ enum {
     MORE_THAN_SOURCE = 50,
     WITHOUT_SOURCE = 256,
     FIRST_ROWS = 2048, /* of sources, or of what is given, in a first pass: they stay in caches */
-    PART_FREE = 4      /* sources are added when such a part of the room is free */
+    PART_FREE = 4,     /* sources are added when such a part of the room is free */
+    LANE_ROWS = 8      /* hypotheses for which a lane is worth while */
 };
 
 /* A source and the room it needs. */
@@ -33,14 +41,27 @@ typedef struct entry {
     int64_t source, rows, keys, longest;
 } entry;
 
+/* What the lanes of a call share. */
+typedef struct crew {
+    const attn_ctx *ctx;  /* the generator's */
+    pthread_mutex_t lock; /* of the caller's callbacks */
+    atomic_bool stopped;  /* a lane has failed, the others shall end */
+    atomic_size_t failed; /* the first that did; SIZE_MAX: none */
+    atomic_size_t next;   /* lane that nobody has taken */
+    struct member *member;
+    size_t count;
+} crew;
+
 typedef struct job {
     attn_generator *g;
+    crew *crew; /* NULL: alone */
     attn_batch batch;
     attn_generate_options o;
     attn__search_rules rules;
     bool has_encoder;
 
-    entry *queue;                /* all sources, longest first */
+    entry *queue; /* sources, longest first */
+    size_t queue_count;
     size_t next, end;            /* of this round those from next on */
     attn__search *active;        /* in the order of their hypotheses */
     size_t active_count, places; /* at most */
@@ -194,6 +215,7 @@ static attn_status make_queue(job *j, attn_error *err)
         TRY(set_longest(j, (int64_t)i, e, err));
     }
     qsort(j->queue, n, sizeof *j->queue, longer_first);
+    j->queue_count = n;
     return ATTN_OK;
 }
 
@@ -219,7 +241,7 @@ static void choose_round(job *j)
 {
     attn__room *room = &j->room;
     const entry *first = &j->queue[j->next];
-    size_t n = (size_t)j->batch.segments, beam = j->rules.beam, sources = 0, rows = 0, wide = 0;
+    size_t n = j->queue_count, beam = j->rules.beam, sources = 0, rows = 0, wide = 0;
     size_t limit = (size_t)j->g->options.positions, places = places_of(j, first);
 
     *room = (attn__room){.length = (size_t)first->rows};
@@ -408,8 +430,26 @@ static attn_status choose(job *j, size_t first, attn_error *err)
 
 /* --- Advancing ------------------------------------------------------------------------------ */
 
-static attn_status cancelled(const char *callback, attn_error *err)
+/* Callbacks of a crew come one at a time, and none once a lane has failed. */
+static bool begin_callback(const job *j)
 {
+    if (!j->crew)
+        return true;
+    pthread_mutex_lock(&j->crew->lock);
+    if (!atomic_load(&j->crew->stopped))
+        return true;
+    pthread_mutex_unlock(&j->crew->lock);
+    return false;
+}
+
+static attn_status end_callback(const job *j, int stops, const char *callback, attn_error *err)
+{
+    if (j->crew && stops)
+        atomic_store(&j->crew->stopped, true);
+    if (j->crew)
+        pthread_mutex_unlock(&j->crew->lock);
+    if (!stops)
+        return ATTN_OK;
     return attn__fail(err, ATTN_E_CANCELLED, 0, "%s: the callback asked to stop", callback);
 }
 
@@ -424,9 +464,9 @@ static attn_status hand_out(job *j, const attn__search *s, attn_error *err)
                                         .log_probability = e->sum,
                                         .of_tokens = e->of_tokens};
     }
-    if (j->o.done(j->o.user, s->source, j->found, s->ended_count))
-        return cancelled("done", err);
-    return ATTN_OK;
+    if (!begin_callback(j))
+        return ATTN_E_CANCELLED;
+    return end_callback(j, j->o.done(j->o.user, s->source, j->found, s->ended_count), "done", err);
 }
 
 /* What hypotheses say, where nothing of it will change. */
@@ -439,8 +479,11 @@ static attn_status tell(const job *j, const attn__search *s, const attn__candida
         const attn__candidate *x = &from[s->fresh ? i : i * j->each];
         int64_t number = s->fresh ? (int64_t)i : s->live[i].number;
 
-        if (count[s->fresh ? 0 : i] > 0 && j->o.token(j->o.user, s->source, number, x->token))
-            return cancelled("token", err);
+        if (count[s->fresh ? 0 : i] == 0)
+            continue;
+        if (!begin_callback(j))
+            return ATTN_E_CANCELLED;
+        TRY(end_callback(j, j->o.token(j->o.user, s->source, number, x->token), "token", err));
     }
     return ATTN_OK;
 }
@@ -564,6 +607,8 @@ static attn_status run_round(job *j, attn_error *err)
     for (;;) {
         size_t n;
 
+        if (j->crew && atomic_load(&j->crew->stopped))
+            return ATTN_E_CANCELLED;
         TRY(refill(j, err));
         if (j->lives == 0 && j->next == j->end)
             return ATTN_OK;
@@ -577,12 +622,112 @@ static attn_status run_round(job *j, attn_error *err)
 
 static attn_status run(job *j, attn_error *err)
 {
-    TRY(make_queue(j, err));
-    while (j->next < (size_t)j->batch.segments) {
-        TRY(open_round(j, err));
-        TRY(run_round(j, err));
+    attn_status st = ATTN_OK;
+
+    while (st == ATTN_OK && j->next < j->queue_count) {
+        st = open_round(j, err);
+        if (st == ATTN_OK)
+            st = run_round(j, err);
     }
-    return ATTN_OK;
+    if (j->g->memory.block)
+        attn__memory_clear(&j->g->memory);
+    attn__free(j->g->ctx, j->sayings);
+    return st;
+}
+
+/* --- A crew --------------------------------------------------------------------------------- */
+
+typedef struct member {
+    job job;
+    attn_error err;
+} member;
+
+/* Lanes that a call is worth. */
+static size_t lanes_for(const job *j)
+{
+    size_t rows = j->queue_count * j->rules.beam;
+    size_t most = attn__min((size_t)j->g->options.hypotheses / j->rules.beam, j->queue_count);
+
+    return max(attn__min(attn__min((size_t)j->g->ctx->threads, most), rows / LANE_ROWS), 1);
+}
+
+static int crew_progress(void *user, uint64_t done, uint64_t total)
+{
+    crew *c = user;
+    int stops;
+
+    pthread_mutex_lock(&c->lock);
+    stops = c->ctx->progress(c->ctx->progress_user, done, total);
+    pthread_mutex_unlock(&c->lock);
+    return stops;
+}
+
+/* Lane i of n: of the sorted sources every n-th. */
+static void prepare_member(const job *j, crew *c, size_t i, size_t n, entry *queue)
+{
+    attn__lane *lane = &j->g->lanes[i];
+    job *mine = &c->member[i].job;
+
+    lane->ctx.progress = c->ctx->progress ? crew_progress : NULL;
+    lane->ctx.progress_user = c;
+    lane->generator.options.hypotheses = j->g->options.hypotheses / (int64_t)n;
+    lane->generator.options.positions = (j->g->options.positions + (int64_t)n - 1) / (int64_t)n;
+    *mine = *j;
+    mine->g = &lane->generator;
+    mine->crew = c;
+    mine->queue = queue;
+    mine->queue_count = 0;
+    for (size_t k = i; k < j->queue_count; k += n)
+        queue[mine->queue_count++] = j->queue[k];
+}
+
+static void work(void *arg, size_t worker)
+{
+    crew *c = arg;
+    size_t i;
+
+    (void)worker;
+    while ((i = atomic_fetch_add(&c->next, 1)) < c->count) {
+        member *m = &c->member[i];
+        uint64_t word = attn__fp_default();
+        size_t none = SIZE_MAX;
+
+        run(&m->job, &m->err);
+        attn__fp_restore(word);
+        if (m->err.status == ATTN_OK) /* done, or ended because another failed */
+            continue;
+        atomic_compare_exchange_strong(&c->failed, &none, i);
+        atomic_store(&c->stopped, true);
+    }
+}
+
+static attn_status run_crew(job *j, size_t lanes, attn_error *err)
+{
+    crew c = {.ctx = j->g->ctx, .lock = PTHREAD_MUTEX_INITIALIZER, .count = lanes};
+    entry *queue = attn__alloc(c.ctx, j->queue_count * sizeof *queue), *at = queue;
+    attn_error why = {0};
+    size_t failed;
+
+    c.member = attn__new(c.ctx, lanes * sizeof *c.member);
+    atomic_init(&c.failed, SIZE_MAX);
+    if (!queue || !c.member) {
+        attn__free(c.ctx, queue);
+        attn__free(c.ctx, c.member);
+        return attn__fail(err, ATTN_E_MEMORY, 0, "batch: shares of sources");
+    }
+    for (size_t i = 0; i < lanes; i++) {
+        prepare_member(j, &c, i, lanes, at);
+        at += c.member[i].job.queue_count;
+    }
+    attn__parallel(c.ctx, lanes, work, &c);
+    failed = atomic_load(&c.failed);
+    if (failed != SIZE_MAX)
+        why = c.member[failed].err;
+    if (failed != SIZE_MAX && err)
+        *err = why;
+    attn__free(c.ctx, queue);
+    attn__free(c.ctx, c.member);
+    return why.status;
 }
 
 attn_status attn_generate(attn_generator *g, const attn_batch *batch,
@@ -591,6 +736,7 @@ attn_status attn_generate(attn_generator *g, const attn_batch *batch,
     job j = {.g = g};
     int64_t longest_source, longest_target;
     attn_status st;
+    size_t lanes;
 
     if (!g)
         return attn__fail(err, ATTN_E_ARGUMENT, 0, "generator: NULL");
@@ -606,10 +752,12 @@ attn_status attn_generate(attn_generator *g, const attn_batch *batch,
     j.drawing.top_p = j.o.top_p;
     j.drawing.top_k = (size_t)j.o.top_k;
     g->limit = -1;
-    st = run(&j, err);
-    if (g->memory.block)
-        attn__memory_clear(&g->memory);
-    attn__free(g->ctx, j.sayings);
+    st = make_queue(&j, err);
+    lanes = lanes_for(&j);
+    if (st == ATTN_OK && lanes > 1)
+        st = attn__generator_lanes(g, lanes, err);
+    if (st == ATTN_OK)
+        st = lanes > 1 ? run_crew(&j, lanes, err) : run(&j, err);
     attn__free(g->ctx, j.queue);
     return st;
 }

@@ -97,10 +97,52 @@ static void drop_room(attn_generator *g)
     g->limit = -1;
 }
 
+static void drop_lanes(attn_generator *g)
+{
+    for (size_t i = 0; i < g->lane_count; i++)
+        drop_room(&g->lanes[i].generator);
+    attn__free(g->ctx, g->lanes);
+    g->lanes = NULL;
+    g->lane_count = 0;
+}
+
+attn_status attn__generator_lanes(attn_generator *g, size_t n, attn_error *err)
+{
+    if (n <= g->lane_count)
+        return ATTN_OK;
+    drop_lanes(g);
+    g->lanes = attn__new(g->ctx, n * sizeof *g->lanes);
+    if (!g->lanes)
+        return attn__fail(err, ATTN_E_MEMORY, 0, "generator: no memory for %zu lanes", n);
+    for (size_t i = 0; i < n; i++) {
+        attn__lane *lane = &g->lanes[i];
+        attn_generator *of = &lane->generator;
+
+        lane->ctx = *g->ctx;
+        lane->ctx.threads = 1;
+        lane->ctx.pool = NULL;
+        lane->ctx.parallel_for = NULL;
+        lane->model = *g->model;
+        lane->model.ctx = of->ctx = &lane->ctx;
+        of->model = &lane->model;
+        of->copies = g->copies;
+        of->options = g->options;
+        of->vocabulary = g->vocabulary;
+        of->stride = g->stride;
+        of->factor = g->factor;
+        of->factor32 = g->factor32;
+        of->nothing = g->nothing;
+        of->limit = -1;
+    }
+    g->lane_count = n;
+    return ATTN_OK;
+}
+
 void attn_generator_destroy(attn_generator *g)
 {
     if (!g)
         return;
+    drop_lanes(g);
     drop_room(g);
     attn__copies_free(&g->copies, g->model);
     attn__free(g->ctx, g);

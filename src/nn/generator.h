@@ -4,7 +4,9 @@
 #define ATTN_NN_GENERATOR_H
 
 #include "include/attn/generate.h"
+#include "src/base/ctx.h"
 #include "src/nn/memory.h"
+#include "src/nn/model.h"
 
 /* What a generator has room for. */
 typedef struct attn__room {
@@ -38,7 +40,18 @@ struct attn_generator {
     void *logits; /* [rows][stride] */
     size_t logit_rows;
     int64_t limit; /* attn_generator_start's longest; -1: not started */
+
+    struct attn__lane *lanes;
+    size_t lane_count;
 };
+
+/* A generator of one thread over another's model and copies: where several such decode sources of
+ * their own, no thread waits for the others after each product. */
+typedef struct attn__lane {
+    attn_ctx ctx;     /* the other's, of one thread */
+    attn_model model; /* the other's, with this context */
+    attn_generator generator;
+} attn__lane;
 
 /* The checked copy of a caller's batch, and the lengths of its longest source and target. A batch
  * without targets has none of its pointers. */
@@ -60,6 +73,9 @@ attn_status attn__generator_room(attn_generator *g, const attn__room *room, attn
 /* Room for first passes alone, and for logits of so many rows. */
 attn_status attn__generator_passes(attn_generator *g, const attn__room *room, attn_error *err);
 attn_status attn__generator_logits(attn_generator *g, size_t rows, attn_error *err);
+
+/* At least n lanes, which share the options' room. */
+attn_status attn__generator_lanes(attn_generator *g, size_t n, attn_error *err);
 
 /* Adds a hypothesis for each sequence which[0..n-1] of a batch, after those that are there; row i
  * of g->logits is that of the i-th. of_given: log-probabilities of what is given, one sequence
