@@ -4,7 +4,7 @@
 #     scripts/build.sh PRESET [cmake options]
 #
 # Without cmocka the tests are left out, so that users need not have it. ATTN_JOBS: compilers at once.
-# ATTN_WERROR=ON: warnings are errors.
+# ATTN_WERROR=ON: warnings are errors. ATTN_TARGETS: these alone, and what they need.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,4 +20,5 @@ if ! cmake --preset "$preset" "${options[@]}" "$@" >"$log" 2>&1; then
     cat "$log" >&2
     exit 1
 fi
-cmake --build --preset "$preset" -j "${ATTN_JOBS:-$(nproc)}"
+# shellcheck disable=SC2086
+cmake --build --preset "$preset" -j "${ATTN_JOBS:-$(nproc)}" ${ATTN_TARGETS:+--target $ATTN_TARGETS}

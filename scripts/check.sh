@@ -47,6 +47,9 @@ million     full   43200  1,000,000 random forward cases
 
 # Programs of minutes, whose cases the random ones of the same kind cover: once, in stage test.
 long='^test_backward_(bits|pairs)$'
+# Programs that choose no kernel set: they do the same whatever stage `sets` asks of the others.
+setless='^test_(generate|io|ref|score|text|viz|train_(checkpoint|table3)'
+setless+='|nn_(attend|config|golden|layers|pass|queries|save|tokens))'
 
 stage_deps()
 {
@@ -116,7 +119,7 @@ stage_sets()
         [[ $set == "$(widest_set)" ]] && continue
         echo "=== $set"
         ATTN_TEST_ARGS="--set $set" ATTN_TEST_CASES="--cases 5000" \
-            scripts/test.sh build -E "^(cli|browser)_|$long" || return
+            scripts/test.sh build -E "^(cli|browser)_|$setless|$long" || return
     done
 }
 
@@ -139,6 +142,12 @@ stage_asan()
             scripts/test.sh build-asan -R '^(test_(differential|kernels|reviewed)|cli_.*)$'
 }
 
+# A pattern of exactly these names.
+any_of()
+{
+    tr -s ' \n' '|' <<<"$*" | sed 's/^/^(/; s/|*$/)$/'
+}
+
 # The kernel set that a context takes by itself on this machine.
 widest_set()
 {
@@ -152,13 +161,15 @@ stage_tsan()
     local fixed=()
     setarch -R true 2>/dev/null && fixed=(setarch -R)
     export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1
-    scripts/build.sh tsan &&
+    # Whole programs, and those of which only the tests named so have threads.
+    local whole="test_cache test_ctx test_contract test_differential test_backward_differential test_io"
+    local threads="test_bits test_nn_pass test_nn_layers test_nn_tokens test_nn_attend
+        test_generate_search test_text test_train_trainer"
+    ATTN_TARGETS="$whole $threads test_gemm" scripts/build.sh tsan &&
         ATTN_TEST_ARGS="--set $(widest_set)" ATTN_TEST_CASES="--cases 500" \
-            "${fixed[@]}" scripts/test.sh build-tsan \
-            -R '^test_(cache|ctx|contract|(backward_)?differential|io)$' &&
+            "${fixed[@]}" scripts/test.sh build-tsan -R "$(any_of $whole)" &&
         ATTN_TEST_ARGS="--set $(widest_set) threads" \
-            "${fixed[@]}" scripts/test.sh build-tsan \
-            -R '^test_(bits|nn_(pass|layers|tokens|attend)|generate_search|text|train_trainer)$' &&
+            "${fixed[@]}" scripts/test.sh build-tsan -R "$(any_of $threads)" &&
         ATTN_TEST_ARGS="--set $(widest_set) same_bits" \
             "${fixed[@]}" scripts/test.sh build-tsan -R '^test_gemm$'
 }
@@ -209,11 +220,12 @@ aarch64_root()
 
 stage_aarch64()
 {
+    local tests="test_kernels test_kernels_train test_nn_kernels test_differential test_contract
+        test_contract_options test_ref"
     aarch64_root &&
-        scripts/build.sh aarch64 -DATTN_TESTS=ON \
+        ATTN_TARGETS="attn_shared $tests" scripts/build.sh aarch64 -DATTN_TESTS=ON \
             -DATTN_AARCH64_ROOT="$PWD/build-aarch64/root" &&
-        ATTN_TEST_CASES="--cases 200" scripts/test.sh build-aarch64 \
-            -R '^test_(kernels|kernels_train|nn_kernels|differential|contract|contract_options|ref)$'
+        ATTN_TEST_CASES="--cases 200" scripts/test.sh build-aarch64 -R "$(any_of $tests)"
 }
 
 # Valgrind hides AVX-512, so this also runs what a machine without it would choose; the other sets

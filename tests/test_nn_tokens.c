@@ -265,6 +265,9 @@ static void wrong_embeddings(void **state)
     BAD(a.table.size[3] = 7, ATTN_E_SHAPE, "table: shape");
     BAD(a.table.type = ATTN_F64, ATTN_E_ARGUMENT, "table: type");
     BAD(a.positions.size[2] = 4, ATTN_E_SHAPE, "places: NULL");
+    BAD(a.positions.size[3] = 7, ATTN_E_SHAPE, "positions: shape");
+    BAD(a.positions.type = ATTN_F64, ATTN_E_ARGUMENT, "positions: type");
+    BAD(a.type_table = a.table; a.type_table.size[3] = 7, ATTN_E_SHAPE, "type_table: shape");
     BAD(a.type_table = a.table; a.types = ids; a.type_table.size[2] = 0, ATTN_E_ARGUMENT, "types");
     BAD(a.out.type = ATTN_BF16, ATTN_E_ARGUMENT, "out: type");
     ids[3] = 9;
@@ -272,6 +275,19 @@ static void wrong_embeddings(void **state)
     ids[3] = -2;
     BAD((void)0, ATTN_E_ARGUMENT, "ids[3]: -2");
     BAD(a.places = ids; a.ids = NULL, ATTN_E_ARGUMENT, "ids: NULL");
+    good.ids = numbers(&r, 5, 0, 4);
+    ids = numbers(&r, 5, 0, 4);
+    ids[3] = 5;
+    BAD(a.places = ids, ATTN_E_ARGUMENT, "places[3]: 5, expected 0 to 4");
+#undef BAD
+#define BAD(change, status, start)                                                                 \
+    REFUSES(change, attn_embedding_backward(layer_ctx(), &a, &err), status, start)
+    good.dout = good.out;
+    BAD(a.dout = (attn_view){0}, ATTN_E_SHAPE, "dout");
+    BAD(a.dtable = a.table; a.dtable.size[3] = 7, ATTN_E_SHAPE, "dtable: shape");
+    BAD(a.dpositions = a.positions;
+        a.dpositions.type = ATTN_F64, ATTN_E_ARGUMENT, "dpositions: type");
+    BAD(a.dtype_table = a.table; a.dtype_table.size[3] = 7, ATTN_E_SHAPE, "dtype_table: shape");
 #undef BAD
     CHECK(attn_embedding_forward(NULL, &good, &err) == ATTN_E_ARGUMENT);
     CHECK(attn_embedding_backward(layer_ctx(), NULL, &err) == ATTN_E_ARGUMENT);

@@ -49,7 +49,7 @@ static attn_status open_embedding(attn__embedding_call *c, attn_embedding_args *
     return ATTN_OK;
 }
 
-/* The tables of one direction. `names`: theirs. */
+/* The tables of one direction. */
 static attn_status check_tables(const attn__embedding_call *c, const attn_view *table,
                                 const attn_view *positions, const attn_view *types, attn_error *err)
 {
