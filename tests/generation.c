@@ -116,11 +116,6 @@ int32_t *random_ids(arena *memory, rng *r, int64_t n, int64_t words)
 
 attn_model *toy_model(attn_stack stack, attn_type type, uint64_t seed, double sharp)
 {
-    return toy_model_of(2, stack, type, seed, sharp);
-}
-
-attn_model *toy_model_of(int threads, attn_stack stack, attn_type type, uint64_t seed, double sharp)
-{
     attn_model_config c = ATTN_MODEL_CONFIG_INIT;
     attn_model *m;
     attn_view w;
@@ -134,7 +129,7 @@ attn_model *toy_model_of(int threads, attn_stack stack, attn_type type, uint64_t
     c.ff = 24;
     c.heads = 2;
     c.start = ATTN_START_TOKEN;
-    m = step_model(&c, threads, seed);
+    m = step_model(&c, 2, seed);
     w = attn_model_output_weight(m, attn_model_weights(m));
     for (int64_t i = 0; i < view_count(&w); i++)
         step_put(&w, i, step_get(&w, i) * sharp);

@@ -33,10 +33,8 @@ int32_t *random_ids(arena *memory, rng *r, int64_t n, int64_t words);
 
 enum { WORDS = 6, END = 1, PAD = 0, LONG = 24, MANY = 200 };
 
-/* One layer; the output matrix times `sharp`. Two workers, or so many. */
+/* One layer; the output matrix times `sharp`. */
 attn_model *toy_model(attn_stack stack, attn_type type, uint64_t seed, double sharp);
-attn_model *toy_model_of(int threads, attn_stack stack, attn_type type, uint64_t seed,
-                         double sharp);
 attn_generator *toy_generator(const attn_model *m, int64_t hypotheses);
 
 /* Up to `longest` random words each, up to `prefix` of the output given. */

@@ -9,7 +9,7 @@
 # A mutant is `name | file | perl substitution`. One that changes nothing has lost its place in the
 # source and fails like one that escapes; both must be mended here, or a test added. One that hangs
 # is caught by the limit, ATTN_MUTANT_SECONDS for each test, and says so. Needs cc, perl and cmocka.
-# Ends with `N passed, N failed, N skipped`: caught, escaped or stale, 0.
+# Ends, but for --places, with `N passed, N failed, N skipped`: caught, escaped or stale, 0.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 

@@ -354,6 +354,8 @@ static void looks_at_what_was_found(void **state)
 
 /* --- Memory --------------------------------------------------------------------------------- */
 
+enum { MANY_SOURCES = 24 };
+
 typedef struct heap {
     atomic_long calls, live;
     long fail_at;
@@ -404,23 +406,24 @@ static int ignore(void *user, int64_t source, const attn_hypothesis *h, size_t c
     return 0;
 }
 
-/* Everything with its 1st, 2nd, ... allocation failing, once or from then on. */
-static void every_allocation_may_fail(void **state)
+/* Everything with its 1st, 2nd, ... allocation failing, once or from then on; with `threads` of
+ * `count` sources shares. */
+static void fail_allocations(void **state, int threads, int count, int variants)
 {
     rng r = rng_make(test_seed(), test_index(state));
     arena memory = {0};
     heap h = {0};
-    const attn_ctx *ctx = heap_ctx(&h, 1);
-    sequence s[3];
+    const attn_ctx *ctx = heap_ctx(&h, threads);
+    sequence s[MANY_SOURCES];
     attn_batch b;
     long failures = 0;
 
-    toy_sequences(&memory, &r, s, 3, 4, 2);
-    for (int k = 0; k < 3; k++)
+    toy_sequences(&memory, &r, s, count, 4, 2);
+    for (int k = 0; k < count; k++)
         if (s[k].targets == 0)
             s[k] = (sequence){s[k].source, s[k].source, s[k].sources, s[k].sources > 0};
-    b = batch_of(&memory, s, 3);
-    for (int i = 0; i < 4; i++) {
+    b = batch_of(&memory, s, count);
+    for (int i = 0; i < variants; i++) {
         attn_model_config c = generation_config(i < 2 ? 12 + i : 2 * i);
         attn_model *m;
         long before;
@@ -441,7 +444,7 @@ static void every_allocation_may_fail(void **state)
                 attn_status st;
                 int done = 0;
 
-                go.hypotheses = 4;
+                go.hypotheses = count > 3 ? 8 * threads : 4;
                 go.weights = i == 1 ? ATTN_I8 : ATTN_F32;
                 o.beam = 2;
                 o.longest = 4;
@@ -457,13 +460,13 @@ static void every_allocation_may_fail(void **state)
                 if (st == ATTN_OK)
                     st = attn_generate_score(g, &a, &err);
                 over = st == ATTN_OK && (h.calls < at || h.calls == 0);
-                CHECK_MSG(st == ATTN_OK ? done == 3 : st == ATTN_E_MEMORY,
+                CHECK_MSG(st == ATTN_OK ? done == count : st == ATTN_E_MEMORY,
                           "variant %d, allocation %ld: %s", i, at, err.text);
                 failures += st != ATTN_OK;
                 h.fail_at = 0;
                 if (g && st != ATTN_OK) { /* and again */
                     done = 0;
-                    CHECK_MSG(attn_generate(g, &b, &o, &err) == ATTN_OK && done == 3,
+                    CHECK_MSG(attn_generate(g, &b, &o, &err) == ATTN_OK && done == count,
                               "variant %d, allocation %ld, again: %s", i, at, err.text);
                 }
                 attn_generator_destroy(g);
@@ -475,6 +478,12 @@ static void every_allocation_may_fail(void **state)
     CHECK(failures > 100);
     attn_ctx_destroy((attn_ctx *)(uintptr_t)ctx);
     arena_reset(&memory);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    fail_allocations(state, 1, 3, 4);
+    fail_allocations(state, 3, MANY_SOURCES, 1);
 }
 
 /* After the first call for such lengths steps ask for nothing. */

@@ -474,7 +474,7 @@ enum { SHARED = 60, STOP_AT = 25 };
 
 typedef struct audience {
     atomic_int inside;
-    int done, stop_at;
+    int done, stop_at, wrong; /* a check must not fail on a thread that is not the test's */
     found *found;
 } audience;
 
@@ -482,18 +482,34 @@ static int listen(void *user, int64_t source, const attn_hypothesis *h, size_t c
 {
     audience *a = user;
 
-    CHECK(atomic_fetch_add(&a->inside, 1) == 0);
-    CHECK(a->stop_at == 0 || a->done < a->stop_at);
+    a->wrong += atomic_fetch_add(&a->inside, 1) != 0;
+    a->wrong += a->stop_at != 0 && a->done >= a->stop_at;
     toy_collect(a->found, source, h, count);
     atomic_fetch_sub(&a->inside, 1);
     return ++a->done == a->stop_at;
+}
+
+/* A parallel-for without threads that counts calls of so many tasks. */
+typedef struct counter {
+    size_t wanted;
+    int calls;
+} counter;
+
+static void one_by_one(void *user, size_t n, void (*task)(void *arg, size_t i), void *arg)
+{
+    counter *c = user;
+
+    c->calls += n == c->wanted;
+    for (size_t i = 0; i < n; i++)
+        task(arg, i);
 }
 
 /* As many workers as there may be find what one finds; the caller hears one at a time, and after
  * the word to stop none. */
 static void threads_share_the_sources(void **state)
 {
-    static const int threads[] = {1, 2, 3, 7};
+    static const int threads[] = {1, 2, 3, 7, 5}; /* the last of the caller's parallel-for */
+    enum { CONTEXTS = sizeof threads / sizeof *threads };
     rng r = rng_make(test_seed(), test_index(state));
     arena memory = {0};
     sequence s[SHARED];
@@ -504,10 +520,21 @@ static void threads_share_the_sources(void **state)
     for (int kind = 0; kind < 3; kind++) {
         found *alone = NULL;
 
-        for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
-            attn_model *m = toy_model_of(threads[i], 0, ATTN_F32, 5, 2);
-            attn_generator *g = toy_generator(m, 64);
+        for (int i = 0; i < CONTEXTS; i++) {
+            counter tasks = {.wanted = (size_t)threads[i]};
+            attn_ctx_options co = ATTN_CTX_OPTIONS_INIT;
+            attn_ctx *ctx;
+            attn_model *two = toy_model(0, ATTN_F32, 5, 2), *m;
+            attn_generator *g;
 
+            co.threads = threads[i];
+            co.parallel_for = i == CONTEXTS - 1 ? one_by_one : NULL;
+            co.parallel_user = &tasks;
+            CHECK(attn_ctx_create(&co, &ctx, NULL) == ATTN_OK);
+            CHECK(attn_model_create(ctx, attn_model_get_config(two), 5, &m, NULL) == ATTN_OK);
+            memcpy(attn_model_weights(m), attn_model_weights(two),
+                   (size_t)attn_model_elements(m) * sizeof(float));
+            g = toy_generator(m, 64);
             for (int stop = 0; stop <= STOP_AT; stop += STOP_AT) {
                 attn_generate_options o = toy_options();
                 audience a = {.stop_at = stop};
@@ -521,9 +548,12 @@ static void threads_share_the_sources(void **state)
                 o.longest = LONG - 4;
                 o.done = listen;
                 o.user = &a;
+                tasks.calls = 0;
                 CHECK(attn_generate(g, &b, &o, &err) == (stop ? ATTN_E_CANCELLED : ATTN_OK));
-                CHECK(a.done == (stop ? stop : SHARED));
+                CHECK(a.wrong == 0 && a.done == (stop ? stop : SHARED));
                 CHECK(!stop || strcmp(err.text, "done: the callback asked to stop") == 0);
+                CHECK_MSG(!co.parallel_for || tasks.calls == 1, "%d calls of %d tasks", tasks.calls,
+                          threads[i]); /* once for the whole search */
                 if (!alone)
                     alone = a.found;
                 CHECK_MSG(stop || memcmp(a.found, alone, SHARED * sizeof *alone) == 0,
@@ -531,6 +561,8 @@ static void threads_share_the_sources(void **state)
             }
             attn_generator_destroy(g);
             attn_model_destroy(m);
+            attn_model_destroy(two);
+            attn_ctx_destroy(ctx);
         }
     }
     arena_reset(&memory);

@@ -7,7 +7,9 @@
  * What a hypothesis has seen is kept: keys and values of self-attention once for each of its
  * tokens, those of cross-attention once for each source, which all hypotheses of the source share.
  * Hypotheses that move, multiply or die move numbers of rows, never keys. Each weight matrix is
- * read once a step, for the rows of all hypotheses of all sources together.
+ * read once a step, for the rows of all hypotheses of all sources together. Where there is enough
+ * for all workers of the context, each decodes a share of the sources by itself, and reads weights
+ * for these.
  *
  * Bits: hidden states, logits, tokens and scores of a source are functions of the model, of the
  * source itself and of the options (sampling: of its number too); never of other sources, their
@@ -140,8 +142,7 @@ typedef struct attn_generate_options {
 #define ATTN_GENERATE_OPTIONS_INIT ATTN_INIT(attn_generate_options)
 
 /* Generates for every sequence of the batch, of which there may be any number: they are decoded
- * longest first, as many at a time as the generator takes, and leave as they end. Of many, each
- * worker of the context decodes a share of its own. batch->source is
+ * longest first, as many at a time as the generator takes, and leave as they end. batch->source is
  * what encoders read; token types are 0, and must not be given. batch->target holds what is given
  * of the output, or NULL with target_starts NULL: with an encoder a forced prefix, which counts as
  * part of the hypothesis in its length and score; without an encoder the prompt, which does not. A

@@ -20,7 +20,7 @@ struct attn_ctx {
     attn_parallel_for parallel_for; /* NULL: pool */
     void *parallel_user;
     int threads;
-    size_t l2_size; /* bytes of a core's second-level cache */
+    size_t l2_size;          /* bytes of a core's second-level cache */
     struct attn__pool *pool; /* NULL when threads == 1 or parallel_for is given */
     const struct attn__kernels *kernels;
 };

@@ -76,6 +76,16 @@ typedef struct extent {
     uint64_t any, all;
 } extent;
 
+static void sum_up(extent *c, const uint64_t *allow, size_t mr)
+{
+    c->any = 0;
+    c->all = ~(uint64_t)0;
+    for (size_t r = 0; r < mr; r++) {
+        c->any |= allow[r];
+        c->all &= allow[r];
+    }
+}
+
 #define REAL float
 #define E(name) name##_f32
 #define REAL_TYPE ATTN_F32

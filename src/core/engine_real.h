@@ -132,16 +132,6 @@ static void E(change_scores)(E(work) * w, size_t g, size_t mr, uint64_t *allow, 
     }
 }
 
-static void E(sum_up)(extent *c, const uint64_t *allow, size_t mr)
-{
-    c->any = 0;
-    c->all = ~(uint64_t)0;
-    for (size_t r = 0; r < mr; r++) {
-        c->any |= allow[r];
-        c->all &= allow[r];
-    }
-}
-
 /* Final logits of rows g .. g+mr-1 into w->s. allow[r] gets the lanes that row r attends. False if
  * the group sees nothing of the tile. */
 static bool E(logits)(E(work) * w, size_t g, size_t mr, uint64_t *allow, extent *c)
@@ -159,7 +149,7 @@ static bool E(logits)(E(work) * w, size_t g, size_t mr, uint64_t *allow, extent 
     } else {
         for (size_t r = 0; r < mr; r++)
             allow[r] = E(allowed)(w, g + r);
-        E(sum_up)(c, allow, mr);
+        sum_up(c, allow, mr);
     }
     if (!c->any)
         return false;
@@ -170,7 +160,7 @@ static bool E(logits)(E(work) * w, size_t g, size_t mr, uint64_t *allow, extent 
     w->tile.fresh_keys = false;
     if (p->changes_scores) {
         E(change_scores)(w, g, mr, allow, c->c0, c->c1);
-        E(sum_up)(c, allow, mr);
+        sum_up(c, allow, mr);
     }
     return true;
 }

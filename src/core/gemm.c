@@ -218,18 +218,17 @@ static void collapse(attn__gemm *g)
 }
 
 /* Rows, tiles and steps of a block, for one worker. Its tiles (64 columns) take a quarter of the L2
- * cache: the more there are, the fewer times do rows of a and out pass through it. Sums that cannot
- * wait in `out` stay there about so too. */
+ * cache: the more there are, the fewer times do rows of a and out pass through it. */
 static void choose_shape(attn__gemm *g)
 {
     size_t k_block = 1024, tiles, bytes = g->f64 ? sizeof(double) : sizeof(float);
 
     tiles = g->schedule.ctx->l2_size / 4 / (TILE * bytes * max(attn__min(g->k, k_block), 1));
     tiles = max(tiles, 1);
-    /* Rows that are not f32 (f64) with adjacent steps are copied: few of them and a block of k at a
-     * time if those few tiles are all there are, or if no useful number of rows fits with all of k;
-     * else whole, once for all columns. No power of two lies between copies: they would share cache
-     * sets. */
+    /* Rows that are not f32 (f64) with adjacent steps are copied: few of them, a block of k at a
+     * time, for COPY_TILES tiles, if there are no more tiles or if no useful number of rows fits
+     * with all of k; else whole, once for all columns. No power of two lies between copies: they
+     * would share cache sets. */
     g->left_stride = blocks(g->k, 16) * 16 + 16;
     g->item_rows = attn__min(g->m, COPY_LIMIT / (bytes * g->left_stride));
     g->copies_whole = g->copies_a && blocks(g->n, TILE) > COPY_TILES &&
@@ -252,26 +251,39 @@ static void choose_shape(attn__gemm *g)
     g->item_tiles = attn__min(tiles, blocks(g->n, TILE));
 }
 
-/* Cuts the call into items: enough of them for all workers, but not so that packing shows. */
+/* More blocks of rows, of at least `least` rows, as far as there are fewer items than wanted. */
+static void split_rows(attn__gemm *g, size_t wanted, size_t least)
+{
+    size_t columns = g->batch * g->heads * g->column_blocks;
+
+    if (columns * g->row_blocks < wanted)
+        g->row_blocks = max(g->row_blocks, attn__min(blocks(wanted, columns), g->m / least));
+}
+
+/* Cuts the call into items: enough of them for all workers, but not so that packing shows. Blocks
+ * of rows share no work but packing, and only if they are short does that cost more than fewer
+ * tiles for each row would. */
 static void choose_items(attn__gemm *g)
 {
-    size_t tiles = blocks(g->n, TILE), matrices = g->batch * g->heads, wanted, columns;
+    size_t tiles = blocks(g->n, TILE), matrices = g->batch * g->heads, wanted;
+    bool shares = g->copies_a && !g->copies_whole; /* copies of rows serve the tiles of an item */
 
     g->threads = (double)matrices * (double)g->m * (double)g->n * (double)g->k < SMALL_CALL
                      ? 1
                      : (size_t)g->schedule.ctx->threads;
     wanted = g->threads > 1 ? g->threads * ITEMS_A_WORKER : 1;
-    while (g->item_tiles > 1 &&
-           matrices * blocks(tiles, g->item_tiles) * blocks(g->m, g->item_rows) < wanted)
-        g->item_tiles = blocks(g->item_tiles, 2);
-    g->column_blocks = blocks(tiles, g->item_tiles);
-    columns = matrices * g->column_blocks;
     g->row_blocks = blocks(g->m, g->item_rows);
-    if (columns * g->row_blocks < wanted)
-        g->row_blocks = max(g->row_blocks, attn__min(blocks(wanted, columns), g->m / SPLIT_ROWS));
+    g->column_blocks = blocks(tiles, g->item_tiles);
+    split_rows(g, wanted, g->copies_a ? SPLIT_ROWS : 3 * SPLIT_ROWS);
+    while (g->item_tiles > 1 &&
+           matrices * g->column_blocks * g->row_blocks < (shares ? g->threads : wanted)) {
+        g->item_tiles = blocks(g->item_tiles, 2);
+        g->column_blocks = blocks(tiles, g->item_tiles);
+    }
+    split_rows(g, wanted, SPLIT_ROWS);
     g->item_rows = blocks(blocks(g->m, g->row_blocks), attn__group) * attn__group;
     g->row_blocks = blocks(g->m, g->item_rows);
-    g->threads = max(attn__min(g->threads, columns * g->row_blocks), 1);
+    g->threads = max(attn__min(g->threads, matrices * g->column_blocks * g->row_blocks), 1);
 }
 
 static void choose(attn__gemm *g)
@@ -290,7 +302,7 @@ static void choose(attn__gemm *g)
                      : g->copies_whole ? g->item_rows
                                        : attn__min(g->item_rows, 48);
     if (!g->copies_whole)
-        g->left_stride = g->k_block;
+        g->left_stride = g->k_block + 16;
     g->path = g->args.packed ? "packed" : g->thin ? "thin" : "packing";
     g->why = g->args.packed ? "weights were packed beforehand"
              : g->thin      ? "few rows: weights are read once, as they lie"

@@ -17,6 +17,9 @@
  * past all columns, lest the stream rest while the second panel is computed from the cache. */
 enum { KEYS_AHEAD = 8192, VALUES_AHEAD = 16384, LIGHT_AHEAD = 1024, SWEEP_ROWS = 16 };
 
+/* Steps of a product in one turn of its loop, see products_real.h. */
+enum { AT_ONCE = 4 };
+
 #define REAL float
 #define VEC vf
 #define V(name) vf_##name

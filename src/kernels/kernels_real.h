@@ -340,7 +340,6 @@ static void K(merge)(REAL *out, REAL *max, REAL *sum, const REAL *out2, REAL max
 #undef BY_VECTORS
 #undef BY_SHAPE
 #undef BY_ROWS
-#undef AT_ONCE
 #undef WHOLE_BLOCK
 #undef REAL
 #undef VEC

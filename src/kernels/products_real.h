@@ -6,9 +6,8 @@
  * Both keep mr x nv vectors of sums in registers and take one broadcast of the left operand and nv
  * vectors of the right one per step; mr, nv and type are constants in every instance. Whole blocks
  * take several steps per turn of the loop: where a neighbour on the same core leaves few
- * instructions a cycle, those of the loop itself cost as much as the others. */
-enum { K(at_once) = 4 };
-#define AT_ONCE K(at_once)
+ * instructions a cycle, those of the loop itself cost as much as the others. (Narrow types widen as
+ * they load, and what asks for memory waits for it: both have other limits.) */
 #define WHOLE_BLOCK(mr, nv, type) ((mr) == attn__group && (nv) == NV && (type) == REAL_TYPE)
 
 ATTN__INLINE void K(scores_step)(int mr, int nv, attn_type type, VEC (*sum)[NV], const REAL *q,

@@ -54,7 +54,8 @@ typedef struct crew {
 
 typedef struct job {
     attn_generator *g;
-    crew *crew; /* NULL: alone */
+    crew *crew;  /* NULL: alone */
+    size_t lane; /* of the crew */
     attn_batch batch;
     attn_generate_options o;
     attn__search_rules rules;
@@ -430,31 +431,44 @@ static attn_status choose(job *j, size_t first, attn_error *err)
 
 /* --- Advancing ------------------------------------------------------------------------------ */
 
-/* Callbacks of a crew come one at a time, and none once a lane has failed. */
-static bool begin_callback(const job *j)
+/* Lane i has failed, or was told to stop; of several the first is what the call fails with. */
+static void stop_crew(crew *c, size_t i)
 {
-    if (!j->crew)
+    size_t none = SIZE_MAX;
+
+    atomic_compare_exchange_strong(&c->failed, &none, i);
+    atomic_store(&c->stopped, true);
+}
+
+/* Callbacks of a crew come one at a time, and none once it is stopped. */
+static bool begin_callback(crew *c)
+{
+    if (!c)
         return true;
-    pthread_mutex_lock(&j->crew->lock);
-    if (!atomic_load(&j->crew->stopped))
+    pthread_mutex_lock(&c->lock);
+    if (!atomic_load(&c->stopped))
         return true;
-    pthread_mutex_unlock(&j->crew->lock);
+    pthread_mutex_unlock(&c->lock);
     return false;
 }
 
-static attn_status end_callback(const job *j, int stops, const char *callback, attn_error *err)
+static void end_callback(crew *c, size_t lane, int stops)
 {
-    if (j->crew && stops)
-        atomic_store(&j->crew->stopped, true);
-    if (j->crew)
-        pthread_mutex_unlock(&j->crew->lock);
-    if (!stops)
-        return ATTN_OK;
+    if (c && stops)
+        stop_crew(c, lane);
+    if (c)
+        pthread_mutex_unlock(&c->lock);
+}
+
+static attn_status cancelled(const char *callback, attn_error *err)
+{
     return attn__fail(err, ATTN_E_CANCELLED, 0, "%s: the callback asked to stop", callback);
 }
 
 static attn_status hand_out(job *j, const attn__search *s, attn_error *err)
 {
+    int stops;
+
     for (size_t i = 0; i < s->ended_count; i++) {
         const attn__saying *e = &s->ended[i];
         j->found[i] = (attn_hypothesis){.tokens = e->tokens,
@@ -464,9 +478,11 @@ static attn_status hand_out(job *j, const attn__search *s, attn_error *err)
                                         .log_probability = e->sum,
                                         .of_tokens = e->of_tokens};
     }
-    if (!begin_callback(j))
+    if (!begin_callback(j->crew))
         return ATTN_E_CANCELLED;
-    return end_callback(j, j->o.done(j->o.user, s->source, j->found, s->ended_count), "done", err);
+    stops = j->o.done(j->o.user, s->source, j->found, s->ended_count);
+    end_callback(j->crew, j->lane, stops);
+    return stops ? cancelled("done", err) : ATTN_OK;
 }
 
 /* What hypotheses say, where nothing of it will change. */
@@ -478,12 +494,16 @@ static attn_status tell(const job *j, const attn__search *s, const attn__candida
     for (size_t i = 0; j->o.token && i < n; i++) {
         const attn__candidate *x = &from[s->fresh ? i : i * j->each];
         int64_t number = s->fresh ? (int64_t)i : s->live[i].number;
+        int stops;
 
         if (count[s->fresh ? 0 : i] == 0)
             continue;
-        if (!begin_callback(j))
+        if (!begin_callback(j->crew))
             return ATTN_E_CANCELLED;
-        TRY(end_callback(j, j->o.token(j->o.user, s->source, number, x->token), "token", err));
+        stops = j->o.token(j->o.user, s->source, number, x->token);
+        end_callback(j->crew, j->lane, stops);
+        if (stops)
+            return cancelled("token", err);
     }
     return ATTN_OK;
 }
@@ -639,26 +659,35 @@ static attn_status run(job *j, attn_error *err)
 
 typedef struct member {
     job job;
+    attn_status status;
     attn_error err;
 } member;
 
-/* Lanes that a call is worth. */
+/* Lanes for a call: one, or as many as there are workers. The lanes share the generator's room, in
+ * which each has some hypotheses and at least the longest source. */
 static size_t lanes_for(const job *j)
 {
-    size_t rows = j->queue_count * j->rules.beam;
-    size_t most = attn__min((size_t)j->g->options.hypotheses / j->rules.beam, j->queue_count);
+    const attn_generator_options *o = &j->g->options;
+    size_t threads = (size_t)j->g->ctx->threads, beam = j->rules.beam;
+    size_t longest = beam * max((size_t)j->queue->rows, 1);
 
-    return max(attn__min(attn__min((size_t)j->g->ctx->threads, most), rows / LANE_ROWS), 1);
+    if ((size_t)o->hypotheses / max(beam, LANE_ROWS) < threads ||
+        (size_t)o->positions / longest < threads || j->queue_count < threads ||
+        j->queue_count * beam / LANE_ROWS < threads)
+        return 1;
+    return threads;
 }
 
 static int crew_progress(void *user, uint64_t done, uint64_t total)
 {
-    crew *c = user;
-    int stops;
+    member *m = user;
+    crew *c = m->job.crew;
+    int stops = 1;
 
-    pthread_mutex_lock(&c->lock);
-    stops = c->ctx->progress(c->ctx->progress_user, done, total);
-    pthread_mutex_unlock(&c->lock);
+    if (begin_callback(c)) {
+        stops = c->ctx->progress(c->ctx->progress_user, done, total);
+        end_callback(c, m->job.lane, stops);
+    }
     return stops;
 }
 
@@ -669,12 +698,13 @@ static void prepare_member(const job *j, crew *c, size_t i, size_t n, entry *que
     job *mine = &c->member[i].job;
 
     lane->ctx.progress = c->ctx->progress ? crew_progress : NULL;
-    lane->ctx.progress_user = c;
+    lane->ctx.progress_user = &c->member[i];
     lane->generator.options.hypotheses = j->g->options.hypotheses / (int64_t)n;
-    lane->generator.options.positions = (j->g->options.positions + (int64_t)n - 1) / (int64_t)n;
+    lane->generator.options.positions = j->g->options.positions / (int64_t)n;
     *mine = *j;
     mine->g = &lane->generator;
     mine->crew = c;
+    mine->lane = i;
     mine->queue = queue;
     mine->queue_count = 0;
     for (size_t k = i; k < j->queue_count; k += n)
@@ -690,14 +720,11 @@ static void work(void *arg, size_t worker)
     while ((i = atomic_fetch_add(&c->next, 1)) < c->count) {
         member *m = &c->member[i];
         uint64_t word = attn__fp_default();
-        size_t none = SIZE_MAX;
 
-        run(&m->job, &m->err);
+        m->status = run(&m->job, &m->err);
         attn__fp_restore(word);
-        if (m->err.status == ATTN_OK) /* done, or ended because another failed */
-            continue;
-        atomic_compare_exchange_strong(&c->failed, &none, i);
-        atomic_store(&c->stopped, true);
+        if (m->status != ATTN_OK)
+            stop_crew(c, i); /* of no effect if another lane's failure ended this one */
     }
 }
 
@@ -705,7 +732,7 @@ static attn_status run_crew(job *j, size_t lanes, attn_error *err)
 {
     crew c = {.ctx = j->g->ctx, .lock = PTHREAD_MUTEX_INITIALIZER, .count = lanes};
     entry *queue = attn__alloc(c.ctx, j->queue_count * sizeof *queue), *at = queue;
-    attn_error why = {0};
+    attn_status st = ATTN_OK;
     size_t failed;
 
     c.member = attn__new(c.ctx, lanes * sizeof *c.member);
@@ -720,14 +747,17 @@ static attn_status run_crew(job *j, size_t lanes, attn_error *err)
         at += c.member[i].job.queue_count;
     }
     attn__parallel(c.ctx, lanes, work, &c);
+    for (size_t i = 0; i < lanes; i++)
+        j->g->lanes[i].ctx.progress = NULL;
+    pthread_mutex_destroy(&c.lock);
     failed = atomic_load(&c.failed);
     if (failed != SIZE_MAX)
-        why = c.member[failed].err;
+        st = c.member[failed].status;
     if (failed != SIZE_MAX && err)
-        *err = why;
+        *err = c.member[failed].err;
     attn__free(c.ctx, queue);
     attn__free(c.ctx, c.member);
-    return why.status;
+    return st;
 }
 
 attn_status attn_generate(attn_generator *g, const attn_batch *batch,
@@ -735,6 +765,7 @@ attn_status attn_generate(attn_generator *g, const attn_batch *batch,
 {
     job j = {.g = g};
     int64_t longest_source, longest_target;
+    uint64_t word;
     attn_status st;
     size_t lanes;
 
@@ -752,12 +783,14 @@ attn_status attn_generate(attn_generator *g, const attn_batch *batch,
     j.drawing.top_p = j.o.top_p;
     j.drawing.top_k = (size_t)j.o.top_k;
     g->limit = -1;
+    word = attn__fp_default();
     st = make_queue(&j, err);
-    lanes = lanes_for(&j);
-    if (st == ATTN_OK && lanes > 1)
+    lanes = st == ATTN_OK ? lanes_for(&j) : 1;
+    if (lanes > 1)
         st = attn__generator_lanes(g, lanes, err);
     if (st == ATTN_OK)
         st = lanes > 1 ? run_crew(&j, lanes, err) : run(&j, err);
+    attn__fp_restore(word);
     attn__free(g->ctx, j.queue);
     return st;
 }

@@ -74,7 +74,7 @@ attn_status attn__generator_room(attn_generator *g, const attn__room *room, attn
 attn_status attn__generator_passes(attn_generator *g, const attn__room *room, attn_error *err);
 attn_status attn__generator_logits(attn_generator *g, size_t rows, attn_error *err);
 
-/* At least n lanes, which share the options' room. */
+/* At least n lanes. What room each has is the caller's to say, in its options. */
 attn_status attn__generator_lanes(attn_generator *g, size_t n, attn_error *err);
 
 /* Adds a hypothesis for each sequence which[0..n-1] of a batch, after those that are there; row i
