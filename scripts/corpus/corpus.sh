@@ -25,10 +25,10 @@ programs=(apt bash binutils-common coreutils diffutils dpkg findutils gettext gi
 [[ $which == mpl ]] || packages+=(trans-de-en "${programs[@]}")
 
 # apt with its state in the cache, and with translated descriptions, which images often switch off.
-mkdir -p "$cache"/apt/{lists,archives}/partial "$cache"/{deb,root}
+mkdir -p "$cache"/apt/{parts,lists/partial,archives/partial} "$cache"/{deb,root}
 cat >"$cache/apt/config" <<END
 Dir::Etc::main "-";
-Dir::Etc::parts "-";
+Dir::Etc::parts "$cache/apt/parts";
 Dir::State::Lists "$cache/apt/lists";
 Dir::State::status "/dev/null";
 Dir::Cache "$cache/apt";
