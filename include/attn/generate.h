@@ -93,7 +93,8 @@ typedef int (*attn_generated_fn)(void *user, int64_t source, const attn_hypothes
                                  size_t count);
 
 /* Hypothesis `number` of a source has said one more token, the end token too: for text that shall
- * appear as it is made. Greedy search and sampling only. Non-zero cancels the call. */
+ * appear as it is made. Greedy search and sampling only. Comes as attn_generated_fn does, never
+ * beside it. Non-zero cancels the call. */
 typedef int (*attn_token_fn)(void *user, int64_t source, int64_t number, int32_t token);
 
 /* Numbers left 0 mean what is named first. */

@@ -286,23 +286,6 @@ static void K(load_columns)(REAL *dst, ptrdiff_t dst_stride, size_t rows, size_t
 
 /* --- product -------------------------------------------------------------------------------- */
 
-ATTN__INLINE void K(tile_step)(int mr, int nv, VEC (*sum)[NV], const REAL *a, ptrdiff_t a_stride,
-                               const REAL *b)
-{
-    VEC column[NV];
-
-    ATTN__UNROLL
-    for (int v = 0; v < nv; v++)
-        column[v] = V(load)(b + v * LANES);
-    ATTN__UNROLL
-    for (int r = 0; r < mr; r++) {
-        VEC x = V(set1)(a[r * a_stride]);
-        ATTN__UNROLL
-        for (int v = 0; v < nv; v++)
-            sum[r][v] = V(fma)(x, column[v], sum[r][v]);
-    }
-}
-
 ATTN__INLINE void K(tile_block)(int mr, int nv, REAL *acc, ptrdiff_t acc_stride, const REAL *a,
                                 ptrdiff_t a_stride, const REAL *b, size_t steps, bool resume)
 {
@@ -317,10 +300,10 @@ ATTN__INLINE void K(tile_block)(int mr, int nv, REAL *acc, ptrdiff_t acc_stride,
     for (; WHOLE_BLOCK(mr, nv, REAL_TYPE) && s + AT_ONCE <= steps; s += AT_ONCE) {
         ATTN__UNROLL
         for (size_t i = s; i < s + AT_ONCE; i++)
-            K(tile_step)(mr, nv, sum, a + i, a_stride, b + i * PANEL);
+            K(panel_step)(mr, nv, REAL_TYPE, sum, a + i, a_stride, b + i * PANEL, NULL, 0);
     }
     for (; s < steps; s++)
-        K(tile_step)(mr, nv, sum, a + s, a_stride, b + s * PANEL);
+        K(panel_step)(mr, nv, REAL_TYPE, sum, a + s, a_stride, b + s * PANEL, NULL, 0);
     ATTN__UNROLL
     for (int r = 0; r < mr; r++)
         ATTN__UNROLL

@@ -10,9 +10,10 @@
  * they load, and what asks for memory waits for it: both have other limits.) */
 #define WHOLE_BLOCK(mr, nv, type) ((mr) == attn__group && (nv) == NV && (type) == REAL_TYPE)
 
-ATTN__INLINE void K(scores_step)(int mr, int nv, attn_type type, VEC (*sum)[NV], const REAL *q,
-                                 ptrdiff_t q_stride, const void *keys, const VEC *factor,
-                                 ptrdiff_t ahead)
+/* One step against a panel of packed columns: keys here, weights in gemm_real.h. */
+ATTN__INLINE void K(panel_step)(int mr, int nv, attn_type type, VEC (*sum)[NV], const REAL *q,
+                                ptrdiff_t q_stride, const void *keys, const VEC *factor,
+                                ptrdiff_t ahead)
 {
     VEC key[NV];
 
@@ -50,12 +51,12 @@ ATTN__INLINE void K(scores_block)(int mr, int nv, attn_type type, REAL *s, const
     for (; WHOLE_BLOCK(mr, nv, type) && !ahead && c + AT_ONCE <= d; c += AT_ONCE) {
         ATTN__UNROLL
         for (size_t i = c; i < c + AT_ONCE; i++)
-            K(scores_step)
+            K(panel_step)
         (mr, nv, type, sum, q + i, q_stride, K(advance)(type, keys, (ptrdiff_t)(i * PANEL)), factor,
          0);
     }
     for (; c < d; c++)
-        K(scores_step)
+        K(panel_step)
     (mr, nv, type, sum, q + c, q_stride, K(advance)(type, keys, (ptrdiff_t)(c * PANEL)), factor,
      ahead);
     ATTN__UNROLL
