@@ -299,8 +299,9 @@ ATTN__INLINE void K(tile_block)(int mr, int nv, REAL *acc, ptrdiff_t acc_stride,
         sum[r][v] = resume ? V(load)(acc + r * acc_stride + v * LANES) : V(zero)();
     for (; WHOLE_BLOCK(mr, nv, REAL_TYPE) && s + AT_ONCE <= steps; s += AT_ONCE) {
         ATTN__UNROLL
-        for (size_t i = s; i < s + AT_ONCE; i++)
-            K(panel_step)(mr, nv, REAL_TYPE, sum, a + i, a_stride, b + i * PANEL, NULL, 0);
+        for (size_t i = 0; i < AT_ONCE; i++)
+            K(panel_step)
+        (mr, nv, REAL_TYPE, sum, a + s + i, a_stride, b + (s + i) * PANEL, NULL, 0);
     }
     for (; s < steps; s++)
         K(panel_step)(mr, nv, REAL_TYPE, sum, a + s, a_stride, b + s * PANEL, NULL, 0);

@@ -50,10 +50,10 @@ ATTN__INLINE void K(scores_block)(int mr, int nv, attn_type type, REAL *s, const
     }
     for (; WHOLE_BLOCK(mr, nv, type) && !ahead && c + AT_ONCE <= d; c += AT_ONCE) {
         ATTN__UNROLL
-        for (size_t i = c; i < c + AT_ONCE; i++)
+        for (size_t i = 0; i < AT_ONCE; i++)
             K(panel_step)
-        (mr, nv, type, sum, q + i, q_stride, K(advance)(type, keys, (ptrdiff_t)(i * PANEL)), factor,
-         0);
+        (mr, nv, type, sum, q + c + i, q_stride,
+         K(advance)(type, keys, (ptrdiff_t)((c + i) * PANEL)), factor, 0);
     }
     for (; c < d; c++)
         K(panel_step)
@@ -132,9 +132,10 @@ ATTN__INLINE void K(values_block)(int mr, int nv, attn_type type, REAL *out, ptr
         K(load_sums)(nv, type, sum[r], out + r * out_stride);
     for (; WHOLE_BLOCK(mr, nv, type) && !ahead && k + AT_ONCE <= keys; k += AT_ONCE) {
         ATTN__UNROLL
-        for (size_t i = k; i < k + AT_ONCE; i++)
+        for (size_t i = 0; i < AT_ONCE; i++)
             K(values_step)
-        (mr, nv, type, sum, p + i, K(advance)(type, v, (ptrdiff_t)i * v_stride), scale, 0);
+        (mr, nv, type, sum, p + k + i, K(advance)(type, v, (ptrdiff_t)(k + i) * v_stride), scale,
+         0);
     }
     for (; k < keys; k++)
         K(values_step)
