@@ -380,25 +380,6 @@ void attn__put(const attn_view *view, int64_t b, int64_t h, int64_t i, int64_t j
         *(float *)to = (float)x;
 }
 
-void attn__add_to(const attn_view *view, int64_t b, int64_t h, int64_t i, int64_t j, double x)
-{
-    void *to = element(view, b, h, i, j);
-
-    if (view->type == ATTN_F64)
-        *(double *)to += x;
-    else
-        *(float *)to = (float)((double)*(float *)to + x);
-}
-
-void attn__raise(const attn_view *view, int64_t b, int64_t h, int64_t i, int64_t j, double x)
-{
-    void *to = element(view, b, h, i, j);
-    double is = view->type == ATTN_F64 ? *(double *)to : (double)*(float *)to;
-
-    if (is == is && !(x <= is))
-        attn__put(view, b, h, i, j, x);
-}
-
 void attn__put_index(const attn_view *view, int64_t b, int64_t h, int64_t i, int64_t j, int64_t x)
 {
     void *to = element(view, b, h, i, j);
@@ -409,17 +390,57 @@ void attn__put_index(const attn_view *view, int64_t b, int64_t h, int64_t i, int
         *(int32_t *)to = (int32_t)x;
 }
 
-/* A count that i32 cannot hold stays at its largest. */
-void attn__add_index(const attn_view *view, int64_t b, int64_t h, int64_t i, int64_t j, int64_t x)
+/* Elements from one to the next. */
+static ptrdiff_t step_of(const attn_view *view)
+{
+    return view->size[3] > 1 ? (ptrdiff_t)view->stride[3] : 0;
+}
+
+void attn__add_to(const attn_view *view, int64_t b, int64_t h, int64_t i, int64_t j,
+                  const double *x, int64_t n)
 {
     void *to = element(view, b, h, i, j);
+    ptrdiff_t step = step_of(view);
+    double *wide = to;
+    float *single = to;
 
-    if (view->type == ATTN_I64) {
-        *(int64_t *)to += x;
-        return;
-    }
-    x += *(int32_t *)to;
-    *(int32_t *)to = x > INT32_MAX ? INT32_MAX : (int32_t)x;
+    if (view->type == ATTN_F64)
+        for (int64_t c = 0; c < n; c++, wide += step)
+            *wide += x[c];
+    else
+        for (int64_t c = 0; c < n; c++, single += step)
+            *single = (float)((double)*single + x[c]);
+}
+
+void attn__raise(const attn_view *view, int64_t b, int64_t h, int64_t i, const double *x, int64_t n)
+{
+    void *to = element(view, b, h, i, 0);
+    ptrdiff_t step = step_of(view);
+    double *wide = to;
+    float *single = to;
+
+    if (view->type == ATTN_F64)
+        for (int64_t c = 0; c < n; c++, wide += step)
+            *wide = *wide == *wide && !(x[c] <= *wide) ? x[c] : *wide;
+    else
+        for (int64_t c = 0; c < n; c++, single += step)
+            *single = *single == *single && !(x[c] <= (double)*single) ? (float)x[c] : *single;
+}
+
+void attn__add_counts(const attn_view *view, int64_t b, int64_t h, int64_t i, const int64_t *x,
+                      int64_t n)
+{
+    void *to = element(view, b, h, i, 0);
+    ptrdiff_t step = step_of(view);
+    int64_t *wide = to;
+    int32_t *single = to;
+
+    if (view->type == ATTN_I64)
+        for (int64_t c = 0; c < n; c++, wide += step)
+            *wide += x[c];
+    else
+        for (int64_t c = 0; c < n; c++, single += step)
+            *single = x[c] > INT32_MAX - *single ? INT32_MAX : (int32_t)(*single + x[c]);
 }
 
 /* -inf in every element of a view of a floating type. */

@@ -60,6 +60,12 @@ typedef struct attn__map_side {
     int64_t first, block; /* block 0: all of them in `cells` parts */
 } attn__map_side;
 
+/* Columns from .. to-1 of a tile, which fall into one cell. */
+typedef struct attn__map_span {
+    int from, to;
+    int64_t cell;
+} attn__map_span;
+
 /* The cell of a number; -1: none. */
 static inline int64_t attn__map_cell(const attn__map_side *side, int64_t number)
 {
@@ -101,10 +107,15 @@ void attn__stats_done(const attn__stats *s, const attn__stats_item *item);
 /* Elements of outputs: numbers (f32, f64) and integers (i32, i64). */
 void attn__put(const attn_view *view, int64_t b, int64_t h, int64_t i, int64_t j, double x);
 void attn__put_index(const attn_view *view, int64_t b, int64_t h, int64_t i, int64_t j, int64_t x);
-void attn__add_to(const attn_view *view, int64_t b, int64_t h, int64_t i, int64_t j, double x);
-void attn__add_index(const attn_view *view, int64_t b, int64_t h, int64_t i, int64_t j, int64_t x);
-/* The larger of what is there and x; NaN stays. */
-void attn__raise(const attn_view *view, int64_t b, int64_t h, int64_t i, int64_t j, double x);
+
+/* n numbers x to those from (b, h, i, j) on: their sum; the larger, where NaN stays; the sum of
+ * counts, which stops at the largest that the type holds. */
+void attn__add_to(const attn_view *view, int64_t b, int64_t h, int64_t i, int64_t j,
+                  const double *x, int64_t n);
+void attn__raise(const attn_view *view, int64_t b, int64_t h, int64_t i, const double *x,
+                 int64_t n);
+void attn__add_counts(const attn_view *view, int64_t b, int64_t h, int64_t i, const int64_t *x,
+                      int64_t n);
 
 /* Bytes a worker needs; and the sweep. */
 size_t attn__stats_scratch_f32(const attn__problem *p, const attn__layout *l);

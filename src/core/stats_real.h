@@ -4,8 +4,7 @@
 /* Cells of one map row. */
 typedef struct E(map_row) {
     int64_t number;
-    double *sum;
-    REAL *max;
+    double *sum, *max;
     int64_t *count;
 } E(map_row);
 
@@ -15,7 +14,8 @@ typedef struct E(map_sums) {
     double sum[attn__tile];
     REAL max[attn__tile];
     size_t rows;                                /* so many rows, */
-    uint64_t all, any, allow[attn__stats_rows]; /* what they all, any, and each of them attend */
+    uint64_t all, any, allow[attn__stats_rows]; /* what they all, any, and each of them attend, */
+    uint64_t broken;                            /* and those without weights */
 } E(map_sums);
 
 typedef struct E(stats_work) {
@@ -52,7 +52,9 @@ typedef struct E(stats_work) {
     E(map_row) * map; /* those that the block's rows fall into, in order, */
     size_t map_used;  /* so many */
     E(map_sums) sums;
-    bool carries; /* the last of the block before goes on in this one */
+    attn__map_span span[attn__tile]; /* the cells that the tile's columns fall into, */
+    size_t spans;                    /* so many */
+    bool carries;                    /* the last of the block before goes on in this one */
 } E(stats_work);
 
 /* --- memory --------------------------------------------------------------------------------- */
@@ -310,19 +312,18 @@ static void E(add_map_row)(const E(stats_work) * s, const E(map_row) * m)
 {
     const attn_stats *ask = s->ask;
     int64_t b = (int64_t)s->w.b, h = (int64_t)s->item.head, row = m->number;
+    int64_t cells = s->side[1].cells;
 
-    for (int64_t c = 0; row >= 0 && c < s->side[1].cells; c++) {
-        if (m->count[c] == 0)
-            continue;
-        if (attn__present(&ask->map_sum))
-            attn__add_to(&ask->map_sum, b, h, row, c, m->sum[c]);
-        if (attn__present(&ask->map_mean))
-            attn__add_to(&ask->map_mean, b, h, row, c, m->sum[c]);
-        if (attn__present(&ask->map_max))
-            attn__raise(&ask->map_max, b, h, row, c, (double)m->max[c]);
-        if (attn__present(&ask->map_count))
-            attn__add_index(&ask->map_count, b, h, row, c, m->count[c]);
-    }
+    if (row < 0)
+        return;
+    if (attn__present(&ask->map_sum))
+        attn__add_to(&ask->map_sum, b, h, row, 0, m->sum, cells);
+    if (attn__present(&ask->map_mean))
+        attn__add_to(&ask->map_mean, b, h, row, 0, m->sum, cells);
+    if (attn__present(&ask->map_max))
+        attn__raise(&ask->map_max, b, h, row, m->max, cells);
+    if (attn__present(&ask->map_count))
+        attn__add_counts(&ask->map_count, b, h, row, m->count, cells);
 }
 
 /* Map row of query row i; none of them outside the sequence. */
@@ -361,62 +362,70 @@ static void E(finish_map)(const E(stats_work) * s)
     E(add_map_row)(s, &s->map[s->map_used - 1]);
 }
 
-/* How many cells of lanes from .. to-1 the rows attend. */
-static int64_t E(count_cells)(const E(map_sums) * m, int from, int to)
+/* The cells that the columns of the tile fall into. */
+static void E(set_spans)(E(stats_work) * s)
 {
-    uint64_t span = lanes(from, to);
+    const attn__map_side *side = &s->side[1];
+    int64_t column = s->w.seq.column + s->w.tile.pos - s->w.seq.k_pos;
+
+    s->spans = 0;
+    for (int from = s->w.tile.first, to, end = s->w.tile.end; from < end; from = to) {
+        int64_t cell = attn__map_cell(side, column + from);
+        int64_t next = attn__map_end(side, cell) - column;
+
+        if (cell < 0 && next <= from) /* past the map */
+            break;
+        to = next < end ? (int)next : end;
+        if (cell >= 0)
+            s->span[s->spans++] = (attn__map_span){.from = from, .to = to, .cell = cell};
+    }
+}
+
+/* How many cells of these columns the rows attend. */
+static int64_t E(count_cells)(const E(map_sums) * m, uint64_t columns)
+{
     int64_t count = 0;
 
-    if ((m->all & span) == (m->any & span))
-        return (int64_t)m->rows * __builtin_popcountll(m->all & span);
     for (size_t r = 0; r < m->rows; r++)
-        count += __builtin_popcountll(m->allow[r] & span);
+        count += __builtin_popcountll(m->allow[r] & columns);
     return count;
 }
 
-/* Columns from .. to-1 of the tile, to one cell. */
-static void E(add_to_cell)(const E(map_row) * m, const E(map_sums) * sums, int64_t cell, int from,
-                           int to)
+/* Columns of the tile, to their cell. */
+static void E(add_to_cell)(const E(map_row) * m, const E(map_sums) * sums,
+                           const attn__map_span *span)
 {
-    double sum = 0;
-    REAL max = m->max[cell];
+    uint64_t columns = lanes(span->from, span->to);
+    double sum = 0, *top = &m->max[span->cell];
+    REAL max = 0;
 
-    for (int c = from; c < to; c++)
+    for (int c = span->from; c < span->to; c++)
         sum += sums->sum[c];
-    for (int c = from; c < to; c++)
-        max = max != max || sums->max[c] <= max ? max : sums->max[c]; /* NaN stays */
-    m->sum[cell] += sum;
-    m->max[cell] = max;
-    m->count[cell] += E(count_cells)(sums, from, to);
+    for (int c = span->from; c < span->to; c++)
+        max = sums->max[c] > max ? sums->max[c] : max;
+    m->sum[span->cell] += sum;
+    *top = (double)max > *top ? (double)max : *top; /* NaN stays */
+    if (sums->broken & columns)
+        *top = (double)NAN;
+    m->count[span->cell] += (sums->all & columns) == columns
+                                ? (int64_t)sums->rows * (span->to - span->from)
+                                : E(count_cells)(sums, columns);
 }
 
 /* What rows of one map row have gathered in the columns of the tile goes to its cells. */
 static void E(close_map_sums)(E(stats_work) * s)
 {
     E(map_sums) *sums = &s->sums;
-    int64_t column = s->w.seq.column + s->w.tile.pos - s->w.seq.k_pos;
-    int from = 0, end = 0;
 
     if (sums->rows == 0)
         return;
-    if (sums->any) {
-        from = lowest(sums->any);
-        end = highest(sums->any) + 1;
-    }
-    for (int to; from < end; from = to) {
-        int64_t cell = attn__map_cell(&s->side[1], column + from);
-        int64_t next = attn__map_end(&s->side[1], cell) - column;
-
-        if (cell < 0 && next <= from) /* past the map */
-            break;
-        to = next < end ? (int)next : end;
-        if (cell >= 0)
-            E(add_to_cell)(&s->map[sums->slot], sums, cell, from, to);
-    }
+    for (size_t i = 0; i < s->spans; i++)
+        if (sums->any & lanes(s->span[i].from, s->span[i].to))
+            E(add_to_cell)(&s->map[sums->slot], sums, &s->span[i]);
     memset(sums->sum, 0, sizeof sums->sum);
     memset(sums->max, 0, sizeof sums->max);
     sums->rows = 0;
-    sums->any = 0;
+    sums->any = sums->broken = 0;
 }
 
 /* n rows of a tile, all of one map row. */
@@ -436,9 +445,8 @@ static void E(add_to_map)(E(stats_work) * s, size_t r0, const REAL *p, const uin
         sums->all = sums->rows == 0 ? allow[r] : sums->all & allow[r];
         sums->any |= allow[r];
         sums->allow[sums->rows++] = allow[r];
-        for (uint64_t left = s->factor[r0 + r] != s->factor[r0 + r] ? allow[r] : 0; left;
-             left &= left - 1)
-            sums->max[lowest(left)] = (REAL)NAN;
+        if (s->factor[r0 + r] != s->factor[r0 + r])
+            sums->broken |= allow[r];
     }
 }
 
@@ -694,6 +702,8 @@ static void E(stats_block)(E(stats_work) * s, size_t at, size_t rows)
                 continue;
             if (!have && !E(set_key_tile)(w, t))
                 break;
+            if (!have && s->side[1].cells > 0)
+                E(set_spans)(s);
             have = true;
             E(visit_stats)(s, g, E(group_rows)(w, g));
         }
@@ -716,11 +726,11 @@ static void E(add_item)(const E(stats_work) * s)
         int64_t h = (int64_t)(s->item.head + n);
         const double *mass = s->key_mass + n * w->l->tiles * attn__tile + (w->seq.k_pos - s->base);
 
-        for (int64_t j = 0; s->has_key_mass && j < w->seq.keys; j++)
-            attn__add_to(&ask->key_mass, b, h, 0, w->seq.column + j, mass[j]);
-        for (size_t c = 0; c < s->bucket_count; c++)
-            attn__add_to(&ask->distance_mass, b, h, 0, (int64_t)c,
-                         s->buckets[n * s->bucket_count + c]);
+        if (s->has_key_mass)
+            attn__add_to(&ask->key_mass, b, h, 0, w->seq.column, mass, w->seq.keys);
+        if (s->bucket_count > 0)
+            attn__add_to(&ask->distance_mass, b, h, 0, 0, s->buckets + n * s->bucket_count,
+                         (int64_t)s->bucket_count);
     }
     if (s->side[1].cells > 0)
         E(finish_map)(s);
