@@ -80,7 +80,7 @@ static void row_02_empty_rows_agree_on_every_path(void **state)
         scene s;
         attn_view many, few;
 
-        START(&s, state, types[n % 4], 1, 2, 1, 40, 1100, 130, 130); /* keys are split */
+        START(&s, state, types[n % 4], 1, 2, 1, 40, 600, 66, 66); /* keys are split */
         make_row_empty(&s, way, lengths);
         many = scene_result(&s);
         scene_ask_for_weights(&s);

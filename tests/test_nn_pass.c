@@ -573,7 +573,7 @@ static int64_t allocations_of(step *s, int flags, const int64_t *count)
     return *count - before;
 }
 
-/* Limits, and 50 batches within them, for several numbers of workers. */
+/* Limits, and 20 batches within them, for several numbers of workers. */
 static void nothing_is_allocated(void **state)
 {
     rng r = rng_make(test_seed(), test_index(state));
@@ -598,7 +598,7 @@ static void nothing_is_allocated(void **state)
         l.source_tokens = l.target_tokens = l.longest_target * (1 + l.segments / 2);
         CHECK(attn_ctx_create(&o, &ctx, NULL) == ATTN_OK);
         CHECK(attn_model_create(ctx, &c, 1, &m, NULL) == ATTN_OK);
-        for (int batch = 0; batch < 50; batch++) {
+        for (int batch = 0; batch < 20; batch++) {
             int flags = batch % 4 ? BACKWARD | (batch % 2 ? DROPOUT : 0) : 0;
             int64_t n;
 

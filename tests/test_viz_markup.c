@@ -3,6 +3,7 @@
 #include "tests/expect.h"
 #include "tests/pictures.h"
 
+#include <ctype.h>
 #include <string.h>
 
 /* Walks strict markup and writes down its skeleton: names of elements and attributes, no values and
@@ -20,9 +21,14 @@ static void demand(const walker *w, int holds, const char *what)
     CHECK_MSG(holds, "%s at byte %zu: %.60s", what, (size_t)(w->at - w->all), w->at);
 }
 
+/* By hand: ASan measures what it hands to strspn to its end, a page for every name on it. */
 static size_t name_length(const char *p)
 {
-    return strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-:");
+    size_t n = 0;
+
+    while (isalnum((unsigned char)p[n]) || p[n] == '-' || p[n] == ':')
+        n++;
+    return n;
 }
 
 static void walk_text(walker *w, const char *stop)
@@ -33,8 +39,10 @@ static void walk_text(walker *w, const char *stop)
         demand(w, (c >= 0x20 && c != 0x7f) || c == '\n', "control character");
         demand(w, c != '<', "bare <");
         if (c == '&') {
-            size_t n = strcspn(w->at, ";");
+            size_t n = 0;
 
+            while (n < 7 && w->at[n] && w->at[n] != ';')
+                n++;
             demand(w, n > 1 && n < 7 && w->at[n] == ';', "bare &");
         }
     }
