@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+#include <utf8proc.h>
 
 static const char *program = "attn";
 static int bar_shown; /* a progress bar occupies the line of the cursor */
@@ -19,28 +20,9 @@ static volatile sig_atomic_t signal_seen;
 
 /* --- Lines ---------------------------------------------------------------------------------- */
 
-/* Decodes one UTF-8 character of those `size` bytes; returns its length, 0 if it is malformed. */
-static size_t utf8_char(const unsigned char *s, size_t size, uint32_t *code)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t n = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
-
-    if (n == 0 || n > size)
-        return 0;
-    *code = n == 1 ? s[0] : s[0] & (0xffu >> (n + 1));
-    for (size_t i = 1; i < n; i++) {
-        if (s[i] >> 6 != 2)
-            return 0;
-        *code = *code << 6 | (s[i] & 0x3fu);
-    }
-    if (*code < least[n] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000))
-        return 0;
-    return n;
-}
-
 /* Controls (C0, DEL, C1), line and paragraph separators, and marks that turn the direction of text:
  * in a name they could move the cursor, change the clipboard or show another name. */
-static int is_harmful(uint32_t c)
+static int is_harmful(utf8proc_int32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || (c >= 0x200b && c <= 0x200f) ||
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) || c == 0xfeff;
@@ -52,16 +34,17 @@ static void put_escaped(FILE *f, const char *text, size_t size, const char *kept
     const unsigned char *s = (const unsigned char *)text, *end = s + size;
 
     while (s < end) {
-        uint32_t c = 0;
-        size_t n = utf8_char(s, (size_t)(end - s), &c);
-        if (n == 0) {
+        utf8proc_int32_t c;
+        utf8proc_ssize_t n = utf8proc_iterate(s, end - s, &c);
+
+        if (n <= 0) {
             fprintf(f, "\\x%02x", *s);
             s++;
         } else {
-            if (is_harmful(c) && !(c > 0 && c < 0x80 && strchr(kept, (int)c)))
+            if (is_harmful(c) && !(c > 0 && c < 0x80 && strchr(kept, c)))
                 fprintf(f, c < 0x80 ? "\\x%02x" : "\\u%04x", (unsigned)c);
             else
-                fwrite(s, 1, n, f);
+                fwrite(s, 1, (size_t)n, f);
             s += n;
         }
     }

@@ -47,6 +47,9 @@ million     full   43200  1,000,000 random forward cases
 
 # Programs of minutes, whose cases the random ones of the same kind cover: once, in stage test.
 long='^test_backward_(bits|pairs)$'
+# Tests of the reference, what looks for wild reads by other means, and comparisons and sweeps whose
+# calls others make too: left out where every access is watched, which is slow.
+unwatched='^test_(ref|ref_backward|bits|bits_host|guard|laws|pairs|special)$'
 # Programs that choose no kernel set: they do the same whatever stage `sets` asks of the others.
 setless='^test_(generate|io|ref|score|text|viz|train_(checkpoint|table3)'
 setless+='|nn_(attend|config|golden|layers|pass|queries|save|tokens))'
@@ -137,12 +140,9 @@ stage_asan()
     # The programs that repeat everything for each set are long under ASan: the widest set stands for
     # all in most of them, and every set is run by those that check kernels one by one.
     local every='test_(differential|kernels|reviewed)'
-    # Left out: tests of the reference, what looks for wild reads by other means, and comparisons and
-    # sweeps whose calls others make too.
-    local out='test_(ref|ref_backward|bits|bits_host|guard|laws|pairs|special)'
     scripts/build.sh asan || return
     ATTN_TEST_ARGS="--set $(widest_set)" ATTN_TEST_CASES="--cases 1000" \
-        scripts/test.sh build-asan -E "^cli_|^($every|$out)$|$long" &&
+        scripts/test.sh build-asan -E "^cli_|^$every$|$unwatched|$long" &&
         ATTN_TEST_CASES="--cases 300" scripts/test.sh build-asan -R "^($every|cli_.*)$"
 }
 
@@ -231,15 +231,14 @@ stage_aarch64()
 }
 
 # Valgrind hides AVX-512, so this also runs what a machine without it would choose; the other sets
-# where kernels are checked one by one. Left out: tests of the reference, which run none of the
-# library, and programs of many thousand calls that others make too, one by one.
+# where kernels are checked one by one.
 stage_valgrind()
 {
     scripts/deps.sh full && scripts/build.sh memcheck -DATTN_TEST_TIMEOUT=7200 || return
-    export ATTN_TEST_WRAPPER="valgrind -q --error-exitcode=99 --leak-check=full \
+    export ATTN_TEST_WRAPPER="valgrind -q --max-threads=2000 --error-exitcode=99 --leak-check=full \
         --show-leak-kinds=all --errors-for-leak-kinds=all --suppressions=$PWD/tests/valgrind.supp"
     ATTN_TEST_ARGS="--set avx2" ATTN_TEST_CASES="--cases 200" \
-        scripts/test.sh build-memcheck -E "^(cli|browser)_|^test_(ref|args_fuzz|bits)|$long" &&
+        scripts/test.sh build-memcheck -E "^(cli|browser)_|^test_args_fuzz$|$unwatched|$long" &&
         ATTN_TEST_ARGS="--set scalar" ATTN_TEST_CASES="--cases 100" \
             scripts/test.sh build-memcheck -R '^test_(kernels|.*differential)$'
 }

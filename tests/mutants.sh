@@ -19,11 +19,11 @@ cc=${CC:-cc}
 limit=${ATTN_MUTANT_SECONDS:-300}
 flags=(-std=c11 -O1 -ffp-contract=off -w)
 # In the order in which they are tried, short runs of random calls first; the first failure ends it.
-# The slow programs are left out.
+# The slow programs are left out, and so are the wide sets, which come from the same lines.
 forward=("test_differential --cases 500" "test_differential --cases 4000" test_laws test_laws_bounds
          test_pairs)
 backward=("test_backward_differential --cases 500" test_backward test_backward_memory)
-stats=("test_stats --set scalar" "test_stats_laws --set scalar")
+stats=(test_stats test_stats_laws)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tree" && cp -r src include tests "$work/tree" && cd "$work/tree" || exit 1 # others may edit
@@ -184,12 +184,12 @@ compile() # tree, folder, files...
 }
 
 # The sources that hold or include a file, by the lists of the first build; of kernels only the
-# scalar ones where the tests run these alone.
-dependents() # file, first run
+# scalar ones.
+dependents() # file
 {
     local source
     for source in src/base/*.c src/kernels/*.c src/core/*.c; do
-        [[ $2 == *scalar* && $source == *kernels_[an]* ]] && continue
+        [[ $source == *kernels_[an]* ]] && continue
         grep -q "[ /]$1\b" "$work/base/${source//\//_}.d" && echo "$source"
     done
 }
@@ -214,7 +214,7 @@ first_failure() # folder, runs...
         [[ -e $to/$test ]] || "$cc" -o "$to/$test" "$work/base/$test.o" "$work"/base/support/*.o \
             "$to"/src_*.o -lcmocka -lpthread -lm || return
         # shellcheck disable=SC2086
-        timeout "$limit" "$to"/$run >"$to/log" 2>&1 && continue
+        timeout "$limit" "$to"/$run --set scalar >"$to/log" 2>&1 && continue
         if (($? == 124)); then # a bug that hangs, or a machine too busy to tell
             run+=" (no end in $limit s)"
         fi
@@ -237,7 +237,7 @@ try() # name, file, substitution
     cp "$work"/base/src_*.o "$dir/"
     mapfile -t runs < <(runs_for "$1 $2")
     # shellcheck disable=SC2046
-    compile "$dir/tree" "$dir" $(dependents "src/$2" "${runs[0]}") || {
+    compile "$dir/tree" "$dir" $(dependents "src/$2") || {
         echo "STALE    $1 (does not compile)"
         return
     }

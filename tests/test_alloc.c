@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE /* MAP_NORESERVE, fork */
 #include "include/attn/attn.h"
+#include "tests/heap.h"
 #include "tests/yardstick.h"
 
 #include <math.h>
@@ -19,55 +20,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* --- An allocator that fails on demand ------------------------------------------------------ */
-
-typedef struct heap {
-    atomic_long calls, live;
-    long fail_at; /* 0: never; else the number of the call that fails */
-    int sticky;   /* all later ones too */
-} heap;
-
-static void *heap_alloc(void *user, size_t size, size_t align)
-{
-    heap *h = user;
-    long n = atomic_fetch_add(&h->calls, 1) + 1;
-
-    if (h->fail_at && (n == h->fail_at || (h->sticky && n > h->fail_at)))
-        return NULL;
-    assert_true(align >= 16 && (align & (align - 1)) == 0);
-    void *p = aligned_alloc(align, (size + align - 1) / align * align);
-    if (p) {
-        memset(p, 0xcd, size); /* nobody may count on zeros */
-        atomic_fetch_add(&h->live, 1);
-    }
-    return p;
-}
-
-static void heap_free(void *user, void *memory)
-{
-    heap *h = user;
-
-    assert_non_null(memory);
-    atomic_fetch_sub(&h->live, 1);
-    free(memory);
-}
-
 static void heap_arm(heap *h, long fail_at, int sticky)
 {
     atomic_store(&h->calls, 0);
     h->fail_at = fail_at;
     h->sticky = sticky;
-}
-
-static attn_status heap_ctx(heap *h, int threads, attn_ctx **ctx, attn_error *err)
-{
-    attn_ctx_options o = ATTN_CTX_OPTIONS_INIT;
-
-    o.threads = threads;
-    o.alloc = heap_alloc;
-    o.free = heap_free;
-    o.alloc_user = h;
-    return attn_ctx_create(&o, ctx, err);
 }
 
 /* --- The sweep ------------------------------------------------------------------------------ */
@@ -86,7 +43,7 @@ typedef attn_status (*step)(bench *b, attn_error *err);
 
 static attn_status step_ctx(bench *b, attn_error *err)
 {
-    return heap_ctx(&b->heap, 3, &b->made_ctx, err);
+    return heap_try_ctx(&b->heap, ATTN_SET_AUTO, 3, &b->made_ctx, err);
 }
 
 static attn_forward_args bench_args(bench *b)
@@ -230,7 +187,7 @@ static void bench_open(bench *b, int options, int64_t tq)
 {
     memset(b, 0, sizeof *b);
     b->p = problem_make(ctx_for(ATTN_SET_AUTO, 1), ATTN_F32, options, 2, tq, 700);
-    assert_int_equal(heap_ctx(&b->heap, 2, &b->ctx, NULL), ATTN_OK);
+    assert_int_equal(heap_try_ctx(&b->heap, ATTN_SET_AUTO, 2, &b->ctx, NULL), ATTN_OK);
 }
 
 static void bench_fill_cache(bench *b)
@@ -342,10 +299,10 @@ static void context_needs_its_memory(void **state)
 
     (void)state;
     heap_arm(&h, 1, 1);
-    CHECK(heap_ctx(&h, 4, &ctx, &err) == ATTN_E_MEMORY);
+    CHECK(heap_try_ctx(&h, ATTN_SET_AUTO, 4, &ctx, &err) == ATTN_E_MEMORY);
     CHECK(ctx == NULL && err.text[0] && atomic_load(&h.live) == 0);
     heap_arm(&h, 0, 0);
-    CHECK(heap_ctx(&h, 4, &ctx, &err) == ATTN_OK);
+    CHECK(heap_try_ctx(&h, ATTN_SET_AUTO, 4, &ctx, &err) == ATTN_OK);
     attn_ctx_destroy(ctx);
     CHECK(atomic_load(&h.live) == 0);
 }

@@ -2,6 +2,7 @@
  * and what they are bounded by, and guard pages around every array for all small sizes. */
 #define _GNU_SOURCE /* MAP_NORESERVE */
 #include "tests/gradient.h"
+#include "tests/heap.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -9,51 +10,6 @@
 #include <sys/mman.h>
 
 /* --- Failing allocations -------------------------------------------------------------------- */
-
-/* Fails allocation number fail_at (0: none), with `sticky` all that follow too. */
-typedef struct heap {
-    atomic_long calls, live;
-    long fail_at;
-    int sticky;
-} heap;
-
-static void *heap_alloc(void *user, size_t size, size_t align)
-{
-    heap *h = user;
-    long n = atomic_fetch_add(&h->calls, 1) + 1;
-    void *p;
-
-    if (h->fail_at && (n == h->fail_at || (h->sticky && n > h->fail_at)))
-        return NULL;
-    p = aligned_alloc(align, (size + align - 1) / align * align);
-    if (p) {
-        memset(p, 0xcd, size); /* nobody may count on zeros */
-        atomic_fetch_add(&h->live, 1);
-    }
-    return p;
-}
-
-static void heap_free(void *user, void *memory)
-{
-    heap *h = user;
-
-    atomic_fetch_sub(&h->live, 1);
-    free(memory);
-}
-
-static attn_ctx *heap_ctx(heap *h, attn_kernel_set set, int threads)
-{
-    attn_ctx_options o = ATTN_CTX_OPTIONS_INIT;
-    attn_ctx *ctx;
-
-    o.kernels = set;
-    o.threads = threads;
-    o.alloc = heap_alloc;
-    o.free = heap_free;
-    o.alloc_user = h;
-    CHECK(attn_ctx_create(&o, &ctx, NULL) == ATTN_OK);
-    return ctx;
-}
 
 static void every_allocation_fails(void **state)
 {

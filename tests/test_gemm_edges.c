@@ -2,6 +2,7 @@
  * out of memory. */
 #include "include/attn/attn.h"
 #include "tests/gemm_call.h"
+#include "tests/heap.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -305,34 +306,7 @@ static void errors_of_packed(void **state)
     arena_reset(&mem);
 }
 
-/* --- Memory and progress -----------------------------------------------------------------------
- */
-
-typedef struct heap {
-    atomic_long calls, live;
-    long fail_at; /* 0: never */
-} heap;
-
-static void *heap_alloc(void *user, size_t size, size_t align)
-{
-    heap *h = user;
-    void *p;
-
-    if (atomic_fetch_add(&h->calls, 1) + 1 == h->fail_at)
-        return NULL;
-    p = aligned_alloc(align, (size + align - 1) / align * align);
-    if (p) {
-        memset(p, 0xcd, size);
-        atomic_fetch_add(&h->live, 1);
-    }
-    return p;
-}
-
-static void heap_free(void *user, void *memory)
-{
-    atomic_fetch_sub(&((heap *)user)->live, 1);
-    free(memory);
-}
+/* --- Memory and progress -------------------------------------------------------------------- */
 
 static int stop_at(void *user, uint64_t done, uint64_t total)
 {
@@ -344,9 +318,8 @@ static int stop_at(void *user, uint64_t done, uint64_t total)
 
 static void allocations_fail(void **state)
 {
-    static heap h;
-    attn_ctx_options o = ATTN_CTX_OPTIONS_INIT;
-    attn_ctx *ctx;
+    heap h = {0};
+    attn_ctx *ctx = heap_ctx(&h, ATTN_SET_AUTO, 1);
     rng r = rng_make(test_seed(), 11);
     attn_view a = matrix_new(&mem, &r, ATTN_F32, 30, 20, LAYOUT_BHSD);
     attn_view w = weights_new(&mem, &r, ATTN_F32, 40, 20, LAYOUT_BHSD), none = {0};
@@ -359,11 +332,6 @@ static void allocations_fail(void **state)
     long base;
 
     (void)state;
-    o.threads = 1;
-    o.alloc = heap_alloc;
-    o.free = heap_free;
-    o.alloc_user = &h;
-    assert_int_equal(attn_ctx_create(&o, &ctx, NULL), ATTN_OK);
     base = atomic_load(&h.live);
     run(ctx, &g);
     g.out = out;

@@ -3,6 +3,7 @@
 #include "include/attn/generate.h"
 #include "include/attn/nn.h"
 #include "tests/generation.h"
+#include "tests/heap.h"
 #include "tests/nn_step.h"
 
 #include <math.h>
@@ -356,47 +357,6 @@ static void looks_at_what_was_found(void **state)
 
 enum { MANY_SOURCES = 24 };
 
-typedef struct heap {
-    atomic_long calls, live;
-    long fail_at;
-    bool all;
-} heap;
-
-static void *heap_alloc(void *user, size_t size, size_t align)
-{
-    heap *h = user;
-    long n = atomic_fetch_add(&h->calls, 1) + 1;
-    void *p;
-
-    if (h->fail_at && (n == h->fail_at || (h->all && n > h->fail_at)))
-        return NULL;
-    p = aligned_alloc(align, (size + align - 1) / align * align);
-    if (p) {
-        memset(p, 0xcd, size); /* nobody may count on zeros */
-        atomic_fetch_add(&h->live, 1);
-    }
-    return p;
-}
-
-static void heap_free(void *user, void *memory)
-{
-    atomic_fetch_sub(&((heap *)user)->live, 1);
-    free(memory);
-}
-
-static const attn_ctx *heap_ctx(heap *h, int threads)
-{
-    attn_ctx_options o = ATTN_CTX_OPTIONS_INIT;
-    attn_ctx *ctx;
-
-    o.threads = threads;
-    o.alloc = heap_alloc;
-    o.free = heap_free;
-    o.alloc_user = h;
-    CHECK(attn_ctx_create(&o, &ctx, NULL) == ATTN_OK);
-    return ctx;
-}
-
 static int ignore(void *user, int64_t source, const attn_hypothesis *h, size_t count)
 {
     (void)source;
@@ -413,7 +373,7 @@ static void fail_allocations(void **state, int threads, int count, int variants)
     rng r = rng_make(test_seed(), test_index(state));
     arena memory = {0};
     heap h = {0};
-    const attn_ctx *ctx = heap_ctx(&h, threads);
+    const attn_ctx *ctx = heap_ctx(&h, ATTN_SET_AUTO, threads);
     sequence s[MANY_SOURCES];
     attn_batch b;
     long failures = 0;
@@ -452,7 +412,7 @@ static void fail_allocations(void **state, int threads, int count, int variants)
                 o.user = &done;
                 a.batch = &b;
                 h.calls = 0;
-                h.all = all;
+                h.sticky = all;
                 h.fail_at = at;
                 st = attn_generator_create(m, &go, &g, &err);
                 if (st == ATTN_OK)
@@ -494,7 +454,7 @@ static void steps_allocate_nothing(void **state)
     for (int i = 0; i < GENERATION_VARIANTS; i += 5) {
         arena memory = {0};
         heap h = {0};
-        const attn_ctx *ctx = heap_ctx(&h, 1 + i % 3);
+        const attn_ctx *ctx = heap_ctx(&h, ATTN_SET_AUTO, 1 + i % 3);
         attn_model_config c = generation_config(i);
         attn_generator_options o = ATTN_GENERATOR_OPTIONS_INIT;
         attn_generator *g;

@@ -15,20 +15,13 @@
 
 size_t attn__utf8_get(const unsigned char *s, size_t size, uint32_t *code)
 {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t n = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0;
+    utf8proc_int32_t c;
+    utf8proc_ssize_t n = utf8proc_iterate(s, (utf8proc_ssize_t)size, &c);
 
-    if (n == 0 || n > size)
+    if (n <= 0)
         return 0;
-    *code = n == 1 ? s[0] : s[0] & (0xffu >> (n + 1));
-    for (size_t i = 1; i < n; i++) {
-        if (s[i] >> 6 != 2)
-            return 0;
-        *code = *code << 6 | (s[i] & 0x3fu);
-    }
-    if (*code < least[n] || *code > 0x10ffff || (*code >= 0xd800 && *code < 0xe000))
-        return 0;
-    return n;
+    *code = (uint32_t)c;
+    return (size_t)n;
 }
 
 size_t attn__utf8_partial(const unsigned char *s, size_t size)
