@@ -23,7 +23,7 @@ build       ci     300    release build without a warning
 test        ci     600    fast tier: every test program and command line script
 lint        ci     120    layers, forbidden calls, headers alone, exported symbols, links
 format      ci     60     clang-format changes nothing
-bare        ci     300    cc alone builds the core: gcc and clang, -O0 and -O2
+bare        ci     300    cc alone builds the core: gcc -O0 and -O2, clang -O0
 install     ci     180    examples, C and C++, build and run against the installed package
 cli         ci     180    command line scripts again, from another folder, TMPDIR with a space
 demo        ci     180    make demo, make words
@@ -176,21 +176,41 @@ stage_tsan()
             "${fixed[@]}" scripts/test.sh build-tsan -R "$(any_of $threads)"
 }
 
-# Runs every fuzz target $1 times, from its seeds in tests/fuzz/corpus/NAME.
+# Runs a fuzz target $2 times, from its seeds in tests/fuzz/corpus/NAME. What it says goes to a log.
+fuzz_one()
+{
+    local name=${1##*/fuzz_}
+    local corpus=build-fuzz/corpus/$name log=build-fuzz/$name
+    mkdir -p "$corpus" && rm -f "$log.good"
+    [[ -d tests/fuzz/corpus/$name ]] && cp -n tests/fuzz/corpus/"$name"/* "$corpus"/
+    "$1" -runs="$2" -timeout=20 -rss_limit_mb=4096 -artifact_prefix=build-fuzz/ \
+        -print_final_stats=1 "$corpus" </dev/null >"$log.log" 2>&1 && touch "$log.good"
+}
+
+# Runs every fuzz target $1 times, as many targets at once as there are CPUs.
 fuzz()
 {
-    local target name corpus count=0
+    local target name passed=0 failed=0
     scripts/build.sh fuzz || return
     for target in build-fuzz/tests/fuzz_*; do
-        name=${target##*/fuzz_}
-        corpus=build-fuzz/corpus/$name
-        mkdir -p "$corpus"
-        [[ -d tests/fuzz/corpus/$name ]] && cp -n tests/fuzz/corpus/"$name"/* "$corpus"/
-        "$target" -runs="$1" -timeout=20 -rss_limit_mb=4096 -artifact_prefix=build-fuzz/ \
-            -print_final_stats=1 "$corpus" </dev/null || return
-        count=$((count + 1))
+        while [[ $(jobs -pr | wc -l) -ge $ATTN_JOBS ]]; do
+            wait -n
+        done
+        fuzz_one "$target" "$1" &
     done
-    [[ $count -gt 0 ]] && echo "$count passed, 0 failed, 0 skipped"
+    wait
+    for target in build-fuzz/tests/fuzz_*; do
+        name=${target##*/fuzz_}
+        tail -n 15 "build-fuzz/$name.log"
+        if [[ -e build-fuzz/$name.good ]]; then
+            passed=$((passed + 1))
+        else
+            echo "FAILED: $name"
+            failed=$((failed + 1))
+        fi
+    done
+    echo "$passed passed, $failed failed, 0 skipped"
+    [[ $passed -gt 0 && $failed -eq 0 ]]
 }
 
 stage_fuzz_smoke()
