@@ -45,6 +45,10 @@ endfunction()
 # one build serves every kernel set and every length of run. --cases goes only where it is understood.
 set(test_shell [=[exec $ATTN_TEST_WRAPPER "$@" $ATTN_TEST_ARGS]=])
 
+# These begin first, so that none of them is left to run alone at the end.
+set(long_tests test_kernels test_bits test_contract test_gemm test_nn_pass test_differential
+               test_backward_bits test_backward_pairs)
+
 if(ATTN_TESTS)
     foreach(source IN LISTS test_sources)
         get_filename_component(name ${source} NAME_WE)
@@ -58,6 +62,9 @@ if(ATTN_TESTS)
                  COMMAND sh -c "${shell}" sh ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:${name}>
                  WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
         set_tests_properties(${name} PROPERTIES TIMEOUT ${ATTN_TEST_TIMEOUT})
+        if(name IN_LIST long_tests)
+            set_tests_properties(${name} PROPERTIES COST 1)
+        endif()
     endforeach()
 
     file(GLOB cli_tests CONFIGURE_DEPENDS tests/cli/*.sh)

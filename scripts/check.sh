@@ -111,7 +111,7 @@ stage_viz_browser()
 stage_clang()
 {
     scripts/build.sh clang &&
-        ATTN_TEST_CASES="--cases 5000" \
+        ATTN_TEST_CASES="--cases 2000" \
             scripts/test.sh build-clang -E "^(cli|browser)_|^test_(ref|ref_backward)$|$setless|$long"
 }
 
@@ -123,7 +123,7 @@ stage_sets()
     for set in scalar avx2; do
         [[ $set == "$(widest_set)" ]] && continue
         echo "=== $set"
-        ATTN_TEST_ARGS="--set $set" ATTN_TEST_CASES="--cases 5000" \
+        ATTN_TEST_ARGS="--set $set" ATTN_TEST_CASES="--cases 2000" \
             scripts/test.sh build -E "^(cli|browser)_|$setless|$long" || return
     done
 }
