@@ -63,7 +63,7 @@ if(ATTN_TESTS)
                  WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
         set_tests_properties(${name} PROPERTIES TIMEOUT ${ATTN_TEST_TIMEOUT})
         if(name IN_LIST long_tests)
-            set_tests_properties(${name} PROPERTIES COST 1)
+            set_tests_properties(${name} PROPERTIES COST 1000)
         endif()
     endforeach()
 

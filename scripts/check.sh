@@ -28,7 +28,7 @@ install     ci     180    examples, C and C++, build and run against the install
 cli         ci     180    command line scripts again, from another folder, TMPDIR with a space
 demo        ci     180    make demo, make words
 viz_browser ci     900    pages and SVG in headless Chromium; fetches Chromium if it is missing
-clang       ci     600    fast tier as clang compiles it
+clang       ci     600    what has arithmetic, as clang compiles it
 sets        ci     600    fast tier capped to each kernel set
 asan        ci     900    fast tier under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan        ci     600    tests with threads under ThreadSanitizer
@@ -47,9 +47,6 @@ million     full   43200  1,000,000 random forward cases
 
 # Programs of minutes, whose cases the random ones of the same kind cover: once, in stage test.
 long='^test_backward_(bits|pairs)$'
-# Tests of the reference, what looks for wild reads by other means, and comparisons and sweeps whose
-# calls others make too: left out where every access is watched, which is slow.
-unwatched='^test_(ref|ref_backward|bits|bits_host|guard|laws|pairs|special)$'
 # Programs that choose no kernel set: they do the same whatever stage `sets` asks of the others.
 setless='^test_(generate|io|ref|score|text|viz|train_(checkpoint|table3)'
 setless+='|nn_(attend|config|golden|layers|pass|queries|save|tokens))'
@@ -107,12 +104,12 @@ stage_viz_browser()
     scripts/deps.sh browser && stage_build && python3 tests/browser/viz.py build
 }
 
-# Compilers differ in what they make of arithmetic: programs without it are built, and run by others.
+# Compilers differ in what they make of arithmetic: programs without it are built, and run elsewhere.
 stage_clang()
 {
     scripts/build.sh clang &&
-        ATTN_TEST_CASES="--cases 2000" \
-            scripts/test.sh build-clang -E "^(cli|browser)_|^test_(ref|ref_backward)$|$setless|$long"
+        ATTN_TEST_CASES="--cases 2000" scripts/test.sh build-clang \
+            -E "^(cli|browser)_|^test_(io|ref|text|viz|nn_(config|save)|train_checkpoint)|$long"
 }
 
 # The widest set that this machine has is what every other stage runs.
@@ -140,9 +137,12 @@ stage_asan()
     # The programs that repeat everything for each set are long under ASan: the widest set stands for
     # all in most of them, and every set is run by those that check kernels one by one.
     local every='test_(differential|kernels|reviewed)'
+    # Left out: tests of the reference, what looks for wild reads by other means, and comparisons and
+    # sweeps whose calls others make too.
+    local out='test_(ref|ref_backward|bits|bits_host|guard|laws|pairs)'
     scripts/build.sh asan || return
     ATTN_TEST_ARGS="--set $(widest_set)" ATTN_TEST_CASES="--cases 1000" \
-        scripts/test.sh build-asan -E "^cli_|^$every$|$unwatched|$long" &&
+        scripts/test.sh build-asan -E "^cli_|^($every|$out)$|$long" &&
         ATTN_TEST_CASES="--cases 300" scripts/test.sh build-asan -R "^($every|cli_.*)$"
 }
 
@@ -190,7 +190,7 @@ fuzz_one()
 # Runs every fuzz target $1 times, as many targets at once as there are CPUs.
 fuzz()
 {
-    local target name passed=0 failed=0
+    local target name passed=0 bad=()
     scripts/build.sh fuzz || return
     for target in build-fuzz/tests/fuzz_*; do
         while [[ $(jobs -pr | wc -l) -ge $ATTN_JOBS ]]; do
@@ -201,16 +201,19 @@ fuzz()
     wait
     for target in build-fuzz/tests/fuzz_*; do
         name=${target##*/fuzz_}
-        tail -n 15 "build-fuzz/$name.log"
         if [[ -e build-fuzz/$name.good ]]; then
+            echo "$name: $(grep -a '^Done ' "build-fuzz/$name.log")"
             passed=$((passed + 1))
         else
-            echo "FAILED: $name"
-            failed=$((failed + 1))
+            bad+=("$name")
         fi
     done
-    echo "$passed passed, $failed failed, 0 skipped"
-    [[ $passed -gt 0 && $failed -eq 0 ]]
+    for name in "${bad[@]}"; do
+        echo "FAILED: $name"
+        tail -n 35 "build-fuzz/$name.log"
+    done
+    echo "$passed passed, ${#bad[@]} failed, 0 skipped"
+    [[ $passed -gt 0 && ${#bad[@]} -eq 0 ]]
 }
 
 stage_fuzz_smoke()
@@ -251,14 +254,15 @@ stage_aarch64()
 }
 
 # Valgrind hides AVX-512, so this also runs what a machine without it would choose; the other sets
-# where kernels are checked one by one.
+# where kernels are checked one by one. Left out: tests of the reference, which run none of the
+# library, and programs of many thousand calls that others make too, one by one.
 stage_valgrind()
 {
     scripts/deps.sh full && scripts/build.sh memcheck -DATTN_TEST_TIMEOUT=7200 || return
     export ATTN_TEST_WRAPPER="valgrind -q --max-threads=2000 --error-exitcode=99 --leak-check=full \
         --show-leak-kinds=all --errors-for-leak-kinds=all --suppressions=$PWD/tests/valgrind.supp"
     ATTN_TEST_ARGS="--set avx2" ATTN_TEST_CASES="--cases 200" \
-        scripts/test.sh build-memcheck -E "^(cli|browser)_|^test_args_fuzz$|$unwatched|$long" &&
+        scripts/test.sh build-memcheck -E "^(cli|browser)_|^test_(ref|args_fuzz|bits)|$long" &&
         ATTN_TEST_ARGS="--set scalar" ATTN_TEST_CASES="--cases 100" \
             scripts/test.sh build-memcheck -R '^test_(kernels|.*differential)$'
 }

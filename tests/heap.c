@@ -1,3 +1,4 @@
+/* heap.c: see heap.h. */
 #include "tests/heap.h"
 
 #include "tests/expect.h"

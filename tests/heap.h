@@ -12,7 +12,7 @@ typedef struct heap {
     int sticky;              /* all later ones too */
 } heap;
 
-/* Makes a context that takes its memory from h, and one that must come to be. */
+/* Makes a context that takes its memory from h. heap_ctx fails the test if it cannot. */
 attn_status heap_try_ctx(heap *h, attn_kernel_set set, int threads, attn_ctx **ctx,
                          attn_error *err);
 attn_ctx *heap_ctx(heap *h, attn_kernel_set set, int threads);

@@ -121,8 +121,8 @@ heads joined under a map          | core/stats.c | s/s->rows <= FEW_QUERIES && !
 sums not cleared                  | core/stats.c | s/if \(fields\[f\].shape != CELL\)\s*attn__clear\([^;]*;/;/
 minus infinity of the other half  | core/stats.c | s/\? 0xfc00 : 0xff80/? 0xff80 : 0xfc00/
 mean of masked parts              | core/stats.c | s/if \(cells > 0\)/if (1)/
-counts wrap                       | core/stats.c | s/x\[c\] > INT32_MAX - \*single \? INT32_MAX : //
-NaN in a map gives way            | core/stats.c | s/\*single == \*single && //; s/\*wide == \*wide && //
+counts wrap                       | core/stats.c | s/x\[c\] > INT32_MAX - single\[c \* step\]\s*\? INT32_MAX\s*: //
+NaN in a map gives way            | core/stats.c | s/is == is && //
 i32 for any number of keys        | core/stats.c | s/p->columns > INT32_MAX/p->columns < 0/
 distances from the row after      | core/stats_real.h | s/\(REAL\)behind\)/(REAL)(behind + 1))/
 first key never in lane 0          | core/stats_real.h | s/first >= 0 && first < attn__tile/first > 0 \&\& first < attn__tile/
@@ -150,7 +150,6 @@ count of the rows that see most   | core/stats_real.h | s/sums->all & allow\[r\]
 largest of a map: no NaN          | core/stats_real.h | s/sums->broken \|= allow\[r\];/;/
 NaN in a cell gives way           | core/stats_real.h | s/\(double\)max > \*top \? \(double\)max : \*top/*top > (double)max ? *top : (double)max/
 broken rows of the cell before    | core/stats_real.h | s/sums->any = sums->broken = 0;/sums->any = 0;/
-cells from lane 0 of the tile      | core/stats_real.h | s/int from = s->w.tile.first, to,/int from = 0, to,/
 cells of the first tile of a map   | core/stats_real.h | s/if \(!have && s->side\[1\].cells > 0\)/if (s->spans == 0)/
 moment keeps its reference        | kernels/stats_kernels_real.h | s/\(\*moment \+ \*sum \* x\) \* factor/*moment * factor/
 moment moves too early            | kernels/stats_kernels_real.h | s/V\(set1\)\(\*max \+ SLACK\)\) && \*max/V(set1)(*max)) \&\& *max/

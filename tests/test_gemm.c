@@ -315,7 +315,7 @@ static void check_packed(const attn_ctx *ctx, const layer *l)
 {
     attn_packed *packed = pack(ctx, &l->w);
 
-    for (int64_t m = 1, most = l->a.size[2]; m <= most; m += m < 13 ? 1 : (most - 13) / 3) {
+    for (int64_t m = 1, most = l->a.size[2]; m <= most; m += m < 13 ? 1 : (most - 13) / 3 + 1) {
         attn_view out = view_plain(&mem, l->want.type, 1, 1, m, l->want.size[3]);
         attn_view want = view_part(&l->want, 2, 0, m), none = {0};
         attn_gemm_args g = layer_args(l, &out);

@@ -5,6 +5,7 @@
 #include "include/attn/train.h"
 #include "src/train/batches.h"
 #include "tests/expect.h"
+#include "tests/heap.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -440,25 +441,6 @@ static void mistakes(void **state)
 
 /* --- Memory ----------------------------------------------------------------------------------- */
 
-typedef struct heap {
-    size_t calls, fail_at, live;
-} heap;
-
-static void *heap_alloc(void *user, size_t size, size_t align)
-{
-    heap *h = user;
-    void *p = ++h->calls == h->fail_at ? NULL : aligned_alloc(align, (size / align + 1) * align);
-
-    h->live += p != NULL;
-    return p;
-}
-
-static void heap_free(void *user, void *memory)
-{
-    ((heap *)user)->live--;
-    free(memory);
-}
-
 /* Each allocation of making a trainer and trying it on longer sequences fails in turn: nothing is
  * lost, and steps can be taken once there is memory. */
 static void every_allocation_may_fail(void **state)
@@ -469,17 +451,13 @@ static void every_allocation_may_fail(void **state)
     attn_corpus longer = draw_corpus(&memory, &r, 5, 90);
     attn_model_config c = small_model(ATTN_F32);
     attn_trainer_options o = small_run(&corpus);
-    attn_ctx_options options = ATTN_CTX_OPTIONS_INIT;
     heap h = {0};
-    attn_ctx *ctx;
+    attn_ctx *ctx = heap_ctx(&h, ATTN_SET_AUTO, 1);
     attn_model *model;
-    size_t at, held, in_step = 0;
+    long at, held, in_step = 0;
 
     (void)state;
-    options.threads = 1, options.alloc = heap_alloc, options.free = heap_free;
-    options.alloc_user = &h;
     o.average = 0.5;
-    CHECK(attn_ctx_create(&options, &ctx, NULL) == ATTN_OK);
     CHECK(attn_model_create(ctx, &c, 3, &model, NULL) == ATTN_OK);
     held = h.live;
     for (at = 1;; at++) {
@@ -487,11 +465,12 @@ static void every_allocation_may_fail(void **state)
         attn_evaluation e;
         attn_status st;
 
-        h.calls = 0, h.fail_at = at;
+        h.calls = 0;
+        h.fail_at = at;
         st = attn_trainer_create(model, &o, &t, NULL);
         CHECK(st == ATTN_OK || (st == ATTN_E_MEMORY && !t));
         if (st == ATTN_OK) {
-            size_t calls = h.calls;
+            long calls = h.calls;
 
             st = attn_trainer_step(t, NULL, NULL);
             in_step = h.calls - calls > in_step ? h.calls - calls : in_step;
@@ -502,12 +481,12 @@ static void every_allocation_may_fail(void **state)
             CHECK(attn_trainer_step(t, NULL, NULL) == ATTN_OK);
         }
         attn_trainer_destroy(t);
-        CHECK_MSG(h.live == held, "allocation %zu: %zu blocks lost", at, h.live - held);
+        CHECK_MSG(h.live == held, "allocation %ld: %ld blocks lost", at, h.live - held);
         if (st == ATTN_OK && h.fail_at == at)
             break;
         CHECK(at < 200);
     }
-    print_message("%zu allocations, of which %zu in a step\n", at - 1, in_step);
+    print_message("%ld allocations, of which %ld in a step\n", at - 1, in_step);
     attn_model_destroy(model);
     attn_ctx_destroy(ctx);
     arena_reset(&memory);

@@ -405,11 +405,17 @@ void attn__add_to(const attn_view *view, int64_t b, int64_t h, int64_t i, int64_
     float *single = to;
 
     if (view->type == ATTN_F64)
-        for (int64_t c = 0; c < n; c++, wide += step)
-            *wide += x[c];
+        for (int64_t c = 0; c < n; c++)
+            wide[c * step] += x[c];
     else
-        for (int64_t c = 0; c < n; c++, single += step)
-            *single = (float)((double)*single + x[c]);
+        for (int64_t c = 0; c < n; c++)
+            single[c * step] = (float)((double)single[c * step] + x[c]);
+}
+
+/* NaN that is there stays. */
+static double larger(double is, double x)
+{
+    return is == is && !(x <= is) ? x : is;
 }
 
 void attn__raise(const attn_view *view, int64_t b, int64_t h, int64_t i, const double *x, int64_t n)
@@ -420,11 +426,11 @@ void attn__raise(const attn_view *view, int64_t b, int64_t h, int64_t i, const d
     float *single = to;
 
     if (view->type == ATTN_F64)
-        for (int64_t c = 0; c < n; c++, wide += step)
-            *wide = *wide == *wide && !(x[c] <= *wide) ? x[c] : *wide;
+        for (int64_t c = 0; c < n; c++)
+            wide[c * step] = larger(wide[c * step], x[c]);
     else
-        for (int64_t c = 0; c < n; c++, single += step)
-            *single = *single == *single && !(x[c] <= (double)*single) ? (float)x[c] : *single;
+        for (int64_t c = 0; c < n; c++)
+            single[c * step] = (float)larger((double)single[c * step], x[c]);
 }
 
 void attn__add_counts(const attn_view *view, int64_t b, int64_t h, int64_t i, const int64_t *x,
@@ -436,11 +442,13 @@ void attn__add_counts(const attn_view *view, int64_t b, int64_t h, int64_t i, co
     int32_t *single = to;
 
     if (view->type == ATTN_I64)
-        for (int64_t c = 0; c < n; c++, wide += step)
-            *wide += x[c];
+        for (int64_t c = 0; c < n; c++)
+            wide[c * step] += x[c];
     else
-        for (int64_t c = 0; c < n; c++, single += step)
-            *single = x[c] > INT32_MAX - *single ? INT32_MAX : (int32_t)(*single + x[c]);
+        for (int64_t c = 0; c < n; c++)
+            single[c * step] = x[c] > INT32_MAX - single[c * step]
+                                   ? INT32_MAX
+                                   : (int32_t)(single[c * step] + x[c]);
 }
 
 /* -inf in every element of a view of a floating type. */

@@ -108,8 +108,8 @@ void attn__stats_done(const attn__stats *s, const attn__stats_item *item);
 void attn__put(const attn_view *view, int64_t b, int64_t h, int64_t i, int64_t j, double x);
 void attn__put_index(const attn_view *view, int64_t b, int64_t h, int64_t i, int64_t j, int64_t x);
 
-/* n numbers x to those from (b, h, i, j) on: their sum; the larger, where NaN stays; the sum of
- * counts, which stops at the largest that the type holds. */
+/* n numbers x to those of row (b, h, i) from column j, or 0, on: their sum; the larger, where NaN
+ * stays; the sum of counts, which stops at the largest that the type holds. */
 void attn__add_to(const attn_view *view, int64_t b, int64_t h, int64_t i, int64_t j,
                   const double *x, int64_t n);
 void attn__raise(const attn_view *view, int64_t b, int64_t h, int64_t i, const double *x,

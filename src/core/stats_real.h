@@ -15,7 +15,7 @@ typedef struct E(map_sums) {
     REAL max[attn__tile];
     size_t rows;                                /* so many rows, */
     uint64_t all, any, allow[attn__stats_rows]; /* what they all, any, and each of them attend, */
-    uint64_t broken;                            /* and those without weights */
+    uint64_t broken;                            /* and rows whose weights are NaN */
 } E(map_sums);
 
 typedef struct E(stats_work) {

@@ -15,7 +15,7 @@ build()
         tests/install/small.c -pthread -lm -o "$work/$1$2" && "$work/$1$2" && touch "$work/$1$2.good"
 }
 
-# gcc's -O0 wants constants where instructions do, which no optimiser has made of arguments.
+# gcc -O0 refuses intrinsics whose constant operand comes through a function's argument.
 builds=("gcc -O2" "clang -O0" "gcc -O0")
 for each in "${builds[@]}"; do
     read -r compiler level <<<"$each"
