@@ -11,6 +11,7 @@
 
 #include <attn/attn.h>
 #include <pthread.h>
+#include <string.h>
 #include <time.h>
 
 #if defined(__x86_64__)
@@ -31,89 +32,45 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-#if defined(__x86_64__)
-/* Each loop returns a sum of its chains, so that the compiler cannot drop them. */
-__attribute__((target("avx512f"))) static float peak_loop_avx512(void)
-{
-    __m512 m = _mm512_set1_ps(0.999f), c = _mm512_set1_ps(1e-3f);
-    __m512 x0 = _mm512_set1_ps(0.0f), x1 = _mm512_set1_ps(1.0f), x2 = _mm512_set1_ps(2.0f);
-    __m512 x3 = _mm512_set1_ps(3.0f), x4 = _mm512_set1_ps(4.0f), x5 = _mm512_set1_ps(5.0f);
-    __m512 x6 = _mm512_set1_ps(6.0f), x7 = _mm512_set1_ps(7.0f), x8 = _mm512_set1_ps(8.0f);
-    __m512 x9 = _mm512_set1_ps(9.0f), xa = _mm512_set1_ps(10.0f), xb = _mm512_set1_ps(11.0f);
-    for (long n = 0; n < peak_steps; n++) {
-        x0 = _mm512_fmadd_ps(x0, m, c), x1 = _mm512_fmadd_ps(x1, m, c);
-        x2 = _mm512_fmadd_ps(x2, m, c), x3 = _mm512_fmadd_ps(x3, m, c);
-        x4 = _mm512_fmadd_ps(x4, m, c), x5 = _mm512_fmadd_ps(x5, m, c);
-        x6 = _mm512_fmadd_ps(x6, m, c), x7 = _mm512_fmadd_ps(x7, m, c);
-        x8 = _mm512_fmadd_ps(x8, m, c), x9 = _mm512_fmadd_ps(x9, m, c);
-        xa = _mm512_fmadd_ps(xa, m, c), xb = _mm512_fmadd_ps(xb, m, c);
+/* The loop of a kernel set: its vectors, how a number fills one, and what multiplies and adds, and
+ * adds. It returns a sum of its chains, so that the compiler cannot drop them. */
+#define PEAK_LOOP(target, name, vector, set1, fma, add)                                            \
+    target static float name(void)                                                                 \
+    {                                                                                              \
+        vector m = set1(0.999f), c = set1(1e-3f);                                                  \
+        vector x0 = set1(0.0f), x1 = set1(1.0f), x2 = set1(2.0f), x3 = set1(3.0f);                 \
+        vector x4 = set1(4.0f), x5 = set1(5.0f), x6 = set1(6.0f), x7 = set1(7.0f);                 \
+        vector x8 = set1(8.0f), x9 = set1(9.0f), xa = set1(10.0f), xb = set1(11.0f);               \
+        float first;                                                                               \
+        for (long n = 0; n < peak_steps; n++) {                                                    \
+            x0 = fma(x0, m, c), x1 = fma(x1, m, c), x2 = fma(x2, m, c), x3 = fma(x3, m, c);        \
+            x4 = fma(x4, m, c), x5 = fma(x5, m, c), x6 = fma(x6, m, c), x7 = fma(x7, m, c);        \
+            x8 = fma(x8, m, c), x9 = fma(x9, m, c), xa = fma(xa, m, c), xb = fma(xb, m, c);        \
+        }                                                                                          \
+        x0 = add(x0, x1), x2 = add(x2, x3), x4 = add(x4, x5), x6 = add(x6, x7);                    \
+        x8 = add(x8, x9), xa = add(xa, xb);                                                        \
+        x0 = add(add(add(x0, x2), add(x4, x6)), add(x8, xa));                                      \
+        memcpy(&first, &x0, sizeof first);                                                         \
+        return first;                                                                              \
     }
-    x0 = _mm512_add_ps(x0, x1), x2 = _mm512_add_ps(x2, x3), x4 = _mm512_add_ps(x4, x5);
-    x6 = _mm512_add_ps(x6, x7), x8 = _mm512_add_ps(x8, x9), xa = _mm512_add_ps(xa, xb);
-    x0 = _mm512_add_ps(_mm512_add_ps(x0, x2), _mm512_add_ps(x4, x6));
-    x0 = _mm512_add_ps(x0, _mm512_add_ps(x8, xa));
-    return _mm512_cvtss_f32(x0);
-}
-
-__attribute__((target("avx2,fma"))) static float peak_loop_avx2(void)
-{
-    __m256 m = _mm256_set1_ps(0.999f), c = _mm256_set1_ps(1e-3f);
-    __m256 x0 = _mm256_set1_ps(0.0f), x1 = _mm256_set1_ps(1.0f), x2 = _mm256_set1_ps(2.0f);
-    __m256 x3 = _mm256_set1_ps(3.0f), x4 = _mm256_set1_ps(4.0f), x5 = _mm256_set1_ps(5.0f);
-    __m256 x6 = _mm256_set1_ps(6.0f), x7 = _mm256_set1_ps(7.0f), x8 = _mm256_set1_ps(8.0f);
-    __m256 x9 = _mm256_set1_ps(9.0f), xa = _mm256_set1_ps(10.0f), xb = _mm256_set1_ps(11.0f);
-    for (long n = 0; n < peak_steps; n++) {
-        x0 = _mm256_fmadd_ps(x0, m, c), x1 = _mm256_fmadd_ps(x1, m, c);
-        x2 = _mm256_fmadd_ps(x2, m, c), x3 = _mm256_fmadd_ps(x3, m, c);
-        x4 = _mm256_fmadd_ps(x4, m, c), x5 = _mm256_fmadd_ps(x5, m, c);
-        x6 = _mm256_fmadd_ps(x6, m, c), x7 = _mm256_fmadd_ps(x7, m, c);
-        x8 = _mm256_fmadd_ps(x8, m, c), x9 = _mm256_fmadd_ps(x9, m, c);
-        xa = _mm256_fmadd_ps(xa, m, c), xb = _mm256_fmadd_ps(xb, m, c);
-    }
-    x0 = _mm256_add_ps(x0, x1), x2 = _mm256_add_ps(x2, x3), x4 = _mm256_add_ps(x4, x5);
-    x6 = _mm256_add_ps(x6, x7), x8 = _mm256_add_ps(x8, x9), xa = _mm256_add_ps(xa, xb);
-    x0 = _mm256_add_ps(_mm256_add_ps(x0, x2), _mm256_add_ps(x4, x6));
-    x0 = _mm256_add_ps(x0, _mm256_add_ps(x8, xa));
-    return _mm256_cvtss_f32(x0);
-}
-#elif defined(__aarch64__)
-static float peak_loop_neon(void)
-{
-    float32x4_t m = vdupq_n_f32(0.999f), c = vdupq_n_f32(1e-3f);
-    float32x4_t x0 = vdupq_n_f32(0.0f), x1 = vdupq_n_f32(1.0f), x2 = vdupq_n_f32(2.0f);
-    float32x4_t x3 = vdupq_n_f32(3.0f), x4 = vdupq_n_f32(4.0f), x5 = vdupq_n_f32(5.0f);
-    float32x4_t x6 = vdupq_n_f32(6.0f), x7 = vdupq_n_f32(7.0f), x8 = vdupq_n_f32(8.0f);
-    float32x4_t x9 = vdupq_n_f32(9.0f), xa = vdupq_n_f32(10.0f), xb = vdupq_n_f32(11.0f);
-    for (long n = 0; n < peak_steps; n++) {
-        x0 = vfmaq_f32(c, x0, m), x1 = vfmaq_f32(c, x1, m);
-        x2 = vfmaq_f32(c, x2, m), x3 = vfmaq_f32(c, x3, m);
-        x4 = vfmaq_f32(c, x4, m), x5 = vfmaq_f32(c, x5, m);
-        x6 = vfmaq_f32(c, x6, m), x7 = vfmaq_f32(c, x7, m);
-        x8 = vfmaq_f32(c, x8, m), x9 = vfmaq_f32(c, x9, m);
-        xa = vfmaq_f32(c, xa, m), xb = vfmaq_f32(c, xb, m);
-    }
-    x0 = vaddq_f32(x0, x1), x2 = vaddq_f32(x2, x3), x4 = vaddq_f32(x4, x5);
-    x6 = vaddq_f32(x6, x7), x8 = vaddq_f32(x8, x9), xa = vaddq_f32(xa, xb);
-    x0 = vaddq_f32(vaddq_f32(x0, x2), vaddq_f32(x4, x6));
-    x0 = vaddq_f32(x0, vaddq_f32(x8, xa));
-    return vgetq_lane_f32(x0, 0);
-}
-#endif
 
 /* The scalar set multiplies and adds in two steps, one number at a time. */
-static float peak_loop_scalar(void)
-{
-    float m = 0.999f, c = 1e-3f;
-    float x0 = 0.0f, x1 = 1.0f, x2 = 2.0f, x3 = 3.0f, x4 = 4.0f, x5 = 5.0f;
-    float x6 = 6.0f, x7 = 7.0f, x8 = 8.0f, x9 = 9.0f, xa = 10.0f, xb = 11.0f;
-    for (long n = 0; n < peak_steps; n++) {
-        x0 = x0 * m + c, x1 = x1 * m + c, x2 = x2 * m + c;
-        x3 = x3 * m + c, x4 = x4 * m + c, x5 = x5 * m + c;
-        x6 = x6 * m + c, x7 = x7 * m + c, x8 = x8 * m + c;
-        x9 = x9 * m + c, xa = xa * m + c, xb = xb * m + c;
-    }
-    return x0 + x1 + x2 + x3 + x4 + x5 + x6 + x7 + x8 + x9 + xa + xb;
-}
+#define PEAK_ONE(x) x
+#define PEAK_TWO_STEPS(x, m, c) ((x) * (m) + (c))
+#define PEAK_ADD(x, y) ((x) + (y))
+
+/* clang-format off */
+PEAK_LOOP(, peak_loop_scalar, float, PEAK_ONE, PEAK_TWO_STEPS, PEAK_ADD)
+#if defined(__x86_64__)
+PEAK_LOOP(__attribute__((target("avx512f"))), peak_loop_avx512, __m512, _mm512_set1_ps,
+          _mm512_fmadd_ps, _mm512_add_ps)
+PEAK_LOOP(__attribute__((target("avx2,fma"))), peak_loop_avx2, __m256, _mm256_set1_ps,
+          _mm256_fmadd_ps, _mm256_add_ps)
+#elif defined(__aarch64__)
+#define PEAK_FMA_NEON(x, m, c) vfmaq_f32(c, x, m)
+PEAK_LOOP(, peak_loop_neon, float32x4_t, vdupq_n_f32, PEAK_FMA_NEON, vaddq_f32)
+#endif
+/* clang-format on */
 
 typedef struct peak_worker {
     attn_kernel_set set;
