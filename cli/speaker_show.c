@@ -534,12 +534,15 @@ static int draw_below(const speaker_maps *m, attn_figure *f)
 /* Which heads one map is of; nothing where there are several, which have their names. */
 static const char *of_heads(const speaker *s, const speaker_maps *m)
 {
-    const char *heads = s->o[SPEAKER_HEADS].given ? s->o[SPEAKER_HEADS].text : "all";
+    const char *heads = s->o[SPEAKER_HEADS].given ? s->o[SPEAKER_HEADS].text : "";
+    const char *what = !*heads                              ? "all heads"
+                       : heads[strspn(heads, "0123456789")] ? "heads "
+                                                            : "the heads of layer ";
     size_t size = strlen(heads) + 80;
     char *text = cli_take(size);
 
     if (m->count == 1 && m->layer[0] < 0)
-        snprintf(text, size, "  \xc2\xb7  mean of the heads: %s", heads);
+        snprintf(text, size, "  \xc2\xb7  mean of %s%s", what, heads);
     else if (m->count == 1)
         snprintf(text, size, "  \xc2\xb7  layer %lld, head %lld", (long long)m->layer[0],
                  (long long)m->head[0]);
@@ -548,7 +551,7 @@ static const char *of_heads(const speaker *s, const speaker_maps *m)
 
 int speaker_draw(const speaker *s, const speaker_maps *m, const char *texts)
 {
-    static const char words[] = "of a word said the mean over its pieces, of one looked at the sum";
+    static const char words[] = "pieces of words: rows averaged, columns added";
     const char *how =
         s->o[SPEAKER_BY].integer == SPEAKER_PIECES ? "by the model's own pieces" : words;
     attn_figure f = ATTN_FIGURE_INIT;

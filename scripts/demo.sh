@@ -30,18 +30,21 @@ echo "models/README.md has the scores of all held-out sentences: BLEU of a dozen
 
 echo
 echo "${bold}What each word looked at${plain}"
-echo "A row for each word said: how much the model looked at each word of the sentence while it said it."
+echo "A row for each word said: how much the model looked at each word meanwhile. German puts the verb"
+echo "last: see \"ausgeführt\" look back at \"execute\"."
 echo
 sed -n "${drawn}s/^/  /p" "$model/demo.en"
 echo
 sed -n "${drawn}p" "$model/demo.en" | "$attn" translate -m "$model" --show - --heads "$heads" -q
 "$attn" translate -m "$model" "$model/demo.en" -o "$work/out" --show demo.png --mean --line "$drawn" --heads "$heads" -q
 echo
-echo "The same as a picture: demo.png. With every head of the model: demo.html, in a browser."
+echo "The same as a picture: demo.png. Every head of the model, and the mean of all of them, which is paler:"
+echo "demo.html, in a browser."
 
 if [[ -t 0 && -t 1 ]]; then
     echo
-    read -r -p "${bold}An English sentence of yours${plain} (Enter: none): " sentence || sentence=
+    echo "${bold}An English sentence of yours${plain}, as an office suite's help would say it:"
+    read -r -p "Click the button to save the document. (Enter: none) " sentence || sentence=
     [[ -n $sentence ]] && "$attn" translate -m "$model" --show - --heads "$heads" -q <<<"$sentence"
 fi
 
@@ -49,6 +52,6 @@ echo
 echo "${bold}Next${plain}"
 echo "  build/attn translate -m models/en-de             more sentences; Ctrl-D ends"
 echo "  build/attn translate -m models/en-de --help      beams, scores, alignments, pictures"
-echo "  build/attn generate -m models/en 'To insert a'   a smaller model that goes on with a text"
-echo "  models/README.md                                 what the model is, how it was made, what it cannot do"
-echo "  docs/translation.md                              the manual"
+echo "  build/attn generate -m models/en 'To insert a'   goes on with a text, and means nothing by it"
+echo "  models/README.md           what the model is, how it was made, what it cannot do"
+echo "  docs/translation.md        the manual"

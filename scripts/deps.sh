@@ -76,7 +76,7 @@ else
     exit 1
 fi
 
-echo "Installing: ${missing[*]}"
+echo "Installing (it may take minutes, and asks nothing): ${missing[*]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 apt()

@@ -136,7 +136,10 @@ static void text_is_cleaned(void **state)
          "\xe6\x97\xa5\xe6\x9c\xac\xe2\x80\xa6"},
         {B("\xe6\x97\xa5\xe6\x9c\xac\xe8\xaa\x9e"), 4, ATTN__TOKEN, "\xe6\x97\xa5\xe2\x80\xa6"},
         {B("ab"), 1, ATTN__TOKEN, "\xe2\x80\xa6"},
-        {B(" na\xc3\xafve\n"), 20, ATTN__PLAIN, "_na?ve\\n"},
+        {B(" na\xc3\xafve\n"), 20, ATTN__PLAIN, "_naive\\n"},
+        {B("\xc3\x9c"
+           "berma\xc3\x9f \xce\xb1\xe2\x80\xae"),
+         20, ATTN__PLAIN, "Ubermass_??"},
         {B("abcdefg"), 6, ATTN__PLAIN, "abcde~"},
         {B("cafe\xcc\x81s"), 20, ATTN__PLAIN, "cafes"},
         {B(""), 6, ATTN__TOKEN, ""},

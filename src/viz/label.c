@@ -163,6 +163,37 @@ static bool show_space(const unsigned char *p, size_t left, bool at_edge, attn__
     return false;
 }
 
+/* Adds the ASCII letters that a letter is without its marks, or folded to lower case (sharp s is
+ * ss); false if there are none. */
+static bool add_bare(cluster *c, int32_t point, utf8proc_option_t folded)
+{
+    int32_t bare[CLUSTER_POINTS];
+    int boundary = 0;
+    utf8proc_ssize_t n = utf8proc_decompose_char(
+        point, bare, CLUSTER_POINTS,
+        (utf8proc_option_t)(UTF8PROC_DECOMPOSE | UTF8PROC_STRIPMARK | folded), &boundary);
+
+    if (n < 1 || n > CLUSTER_POINTS)
+        return false;
+    for (utf8proc_ssize_t i = 0; i < n; i++)
+        if (bare[i] <= ' ' || bare[i] > '~')
+            return false;
+    for (utf8proc_ssize_t i = 0; i < n; i++)
+        add_ascii(c, (char[]){(char)bare[i], '\0'});
+    return true;
+}
+
+/* The character at p, which is not ASCII, in ASCII. */
+static void make_plain(cluster *c, const unsigned char *p, size_t size)
+{
+    int32_t point;
+
+    c->size = c->columns = 0;
+    if (utf8proc_iterate(p, (utf8proc_ssize_t)size, &point) < 1 ||
+        (!add_bare(c, point, (utf8proc_option_t)0) && !add_bare(c, point, UTF8PROC_CASEFOLD)))
+        add_ascii(c, "?");
+}
+
 size_t attn__label_clean(attn__out *out, const char *bytes, size_t size, size_t columns,
                          attn__label_form form)
 {
@@ -177,10 +208,8 @@ size_t attn__label_clean(attn__out *out, const char *bytes, size_t size, size_t 
 
         if (!space)
             taken = next_cluster(p + at, size - at, &c);
-        if (!space && form == ATTN__PLAIN && p[at] >= 0x80) {
-            c.size = c.columns = 0;
-            add_ascii(&c, "?");
-        }
+        if (!space && form == ATTN__PLAIN && p[at] >= 0x80)
+            make_plain(&c, p + at, size - at);
         if (form == ATTN__PLAIN && c.size > 1 && (c.text[1] & 0x80))
             c.size = 1; /* a letter without its accents */
         after_space = space;

@@ -401,7 +401,7 @@ function tell() {
 function tellRow(r, sorted, col) {
     const body = $("tops"), shown = sorted.slice(0, 12), most = shown.length ? shown[0][1] : 1;
     body.textContent = "";
-    named($("whose"), "Heaviest keys of " + d.queryTitle + " " + (d.firstQuery + r.query), d.queryTokens[r.query]);
+    named($("whose"), "Largest weights of " + d.queryTitle + " " + (d.firstQuery + r.query), d.queryTokens[r.query]);
     shown.forEach(([key, weight], i) => {
         const line = body.insertRow();
         line.dataset.key = key;
@@ -568,7 +568,7 @@ function makeGrid() {
     if (d.panels.length < 2) { $("heads").classList.add("hidden"); return; }
     const room = document.documentElement.clientWidth > 1450 ? 380 : 260;
     grid.style.setProperty("--thumb", Math.max(22, Math.min(64, Math.floor(room / heads.length))) + "px");
-    cell(1, 1, label("L\u2193 H\u2192"));
+    cell(1, 1, label("layer \u2193 head \u2192"));
     heads.forEach((h, i) => cell(1, i + 2, label(h < 0 ? "" : h)));
     layers.forEach((l, i) => cell(i + 2, 1, label(l < 0 ? "" : l)));
     d.panels.forEach((p, i) => {
