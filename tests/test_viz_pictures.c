@@ -223,20 +223,20 @@ static void plain_text_is_as_expected(void **state)
     check_text(&a, &f,
                "Title\n"
                "  The @@    \n"
-               "_caf? --##  \n"
+               "_cafe --##  \n"
                " _sat ..--**\n"
                "      T c s\n"
                "      h a a\n"
                "      e f t\n"
-               "        ?\n"
+               "        e\n"
                "weight 0 .:-=+*#%@ 1  ' ' masked\n");
     f.kind = ATTN_FIGURE_LINES;
     check_text(&a, &f,
                "Title\n"
                "layer 0, head 0\n"
                "             The -> The 1.00\n"
-               "           _caf? -> _caf? 0.75\n"
-               "            _sat -> _sat 0.60, _caf? 0.30\n");
+               "           _cafe -> _cafe 0.75\n"
+               "            _sat -> _sat 0.60, _cafe 0.30\n");
     f = (attn_figure)ATTN_FIGURE_INIT;
     f.kind = ATTN_FIGURE_CURVES;
     f.series = &series;
