@@ -104,12 +104,14 @@ stage_viz_browser()
     scripts/deps.sh browser && stage_build && python3 tests/browser/viz.py build
 }
 
-# Compilers differ in what they make of arithmetic: programs without it are built, and run elsewhere.
+# Compilers differ in what they make of arithmetic: programs without it, and those of memory and of
+# hosts, are built, and run elsewhere.
 stage_clang()
 {
+    local out='test_(bits_host|guard|io|ref|text|viz|nn_(config|save)|train_checkpoint)'
     scripts/build.sh clang &&
-        ATTN_TEST_CASES="--cases 2000" scripts/test.sh build-clang \
-            -E "^(cli|browser)_|^test_(io|ref|text|viz|nn_(config|save)|train_checkpoint)|$long"
+        ATTN_TEST_CASES="--cases 2000" \
+            scripts/test.sh build-clang -E "^(cli|browser)_|^$out|$long"
 }
 
 # The widest set that this machine has is what every other stage runs.
@@ -139,7 +141,7 @@ stage_asan()
     local every='test_(differential|kernels|reviewed)'
     # Left out: tests of the reference, what looks for wild reads by other means, and comparisons and
     # sweeps whose calls others make too.
-    local out='test_(ref|ref_backward|bits|bits_host|guard|laws|pairs)'
+    local out='test_(ref|ref_backward|bits|bits_host|guard|laws|pairs|stats)'
     scripts/build.sh asan || return
     ATTN_TEST_ARGS="--set $(widest_set)" ATTN_TEST_CASES="--cases 1000" \
         scripts/test.sh build-asan -E "^cli_|^($every|$out)$|$long" &&
