@@ -265,6 +265,14 @@ static void broken_rows_show(void **state)
     for (int64_t i = 0; i < 130; i++)
         CHECK(!isnan(view_get(&b.s.map_max, 0, 0, i, 1)) == (10 * i + 9 < 39));
     arena_reset(&b.memory);
+    bed_make(&b, 1, 1, 200, 200); /* seen in the first tile alone, in a cell of all tiles */
+    b.m.causal = 1;
+    b.m.q_offset = 0;
+    ((float *)b.a.q.data)[5 * 24] = NAN;
+    b.s.map_max = bed_view(&b, ATTN_F32, 1, 1, 1);
+    bed_run(&b, ctx_for(test_set(state), 2));
+    CHECK(isnan(view_get(&b.s.map_max, 0, 0, 0, 0)));
+    arena_reset(&b.memory);
 }
 
 /* In f64 calls the chains of sums over rows are no longer than what is summed: nine equal keys. */
