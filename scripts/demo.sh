@@ -43,8 +43,8 @@ echo "demo.html, in a browser."
 
 if [[ -t 0 && -t 1 ]]; then
     echo
-    echo "${bold}An English sentence of yours${plain}, as an office suite's help would say it:"
-    read -r -p "Click the button to save the document. (Enter: none) " sentence || sentence=
+    echo "${bold}An English sentence of yours${plain}, such as the help of an office suite might have:"
+    read -r -p "\"Click the button to save the document.\" (Enter: none): " sentence || sentence=
     [[ -n $sentence ]] && "$attn" translate -m "$model" --show - --heads "$heads" -q <<<"$sentence"
 fi
 
